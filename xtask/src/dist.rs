@@ -149,6 +149,13 @@ impl Release {
     }
 }
 
+/// Cargo, about to build for this machine as releases are built, and where the results will be.
+pub fn builder(target: &Path) -> Result<(Command, PathBuf), String> {
+    let here = platform::PLATFORMS.iter().find(|platform| platform.runs_here());
+    let here = here.ok_or("no releases are made for this machine")?;
+    Ok((build::command(here, workspace(), target)?, target.join(here.triple)))
+}
+
 /// The checkout's folder.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))

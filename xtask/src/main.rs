@@ -8,21 +8,30 @@ mod components;
 mod conformance;
 mod console;
 mod dist;
+mod features;
 mod generate;
+mod manual;
 mod packages;
 mod record;
 mod reliability;
 mod test;
 mod tour;
+mod version;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(code) = features::compile(&arguments) {
+        return code;
+    }
     let outcome = match arguments.split_first() {
         Some((command, rest)) if command == "generate" => generate::run(rest),
         Some((command, rest)) if command == "record" => record::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, [])) if command == "growth" => test::growth(),
         Some((command, [])) if command == "tour" => tour::run(),
+        Some((command, [])) if command == "manual" => manual::run(),
+        Some((command, [new])) if command == "version" => version::run(new),
+        Some((command, rest)) if command == "features" => features::run(rest),
         Some((command, rest)) if command == "console" => test::program().and_then(|program| console::run(&program, rest)),
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, rest)) if command == "cluster" => cluster::run(rest),
@@ -35,7 +44,7 @@ fn main() -> ExitCode {
         _ => Err(
             "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | console [--screenshots] | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
-             components <name>… | packages | tour | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
+             components <name>… | packages | features [--check] | manual | tour | version <x.y.z> | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
                 .into(),
         ),
     };

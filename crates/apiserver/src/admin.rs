@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::own_console::OwnConsoleCell;
+use crate::store::OwnConsoleCell;
 use crate::{kubeconfig, store_path};
 
 /// Longest request line that is read.
@@ -177,6 +177,7 @@ pub async fn backup(data_dir: &Path, target: &Path, meter: &Arc<Meter>) -> Resul
 }
 
 /// A link that signs a browser on this machine in to the console of the data directory's server, once.
+#[cfg(feature = "console")]
 pub async fn console_link(data_dir: &Path) -> Result<String, String> {
     let connected = UnixStream::connect(socket_path(data_dir)).await;
     let why = |error| format!("no server with an embedded store runs on {}: {error}", data_dir.display());

@@ -1,6 +1,12 @@
 //! Authentication: from flags and files to the authenticator, and what happens when the files change.
 
 mod flags;
+#[cfg(feature = "oidc")]
+mod issuers;
+#[cfg(not(feature = "oidc"))]
+mod no_issuers;
+#[cfg(not(feature = "oidc"))]
+use no_issuers as issuers;
 mod trust;
 
 use std::path::PathBuf;
@@ -9,7 +15,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use authn::configuration::{Anonymous, AuthenticationConfiguration, validate};
-use authn::jwt::{ALGORITHMS, Egress as IssuerEgress, JwtIssuers, JwtMeters, JwtOptions};
 use authn::service_account::{AccountMeters, ExternalSigner, ServiceAccountTokens};
 use authn::{Authenticator, BootstrapTokens, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
 use object::Path;
@@ -22,11 +27,12 @@ use tokio::task::JoinSet;
 
 pub use self::flags::AuthenticationConfig;
 pub(crate) use self::flags::FLAGS;
+use self::issuers::Issuers;
 pub use self::trust::Trust;
 use crate::accounts::Accounts;
 use crate::reload::{self, Outcome, Reload};
 use crate::reload_meters::ReloadMeters;
-use crate::{Config, Pki, ProgramParts};
+use crate::{Config, Pki, ProgramParts, own_console};
 
 /// How long the issuers of a changed file have to be found.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
@@ -37,7 +43,7 @@ const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Authentication {
     pub authenticator: Arc<Authenticator>,
     pub trust: Arc<Trust>,
-    jwt_meters: Arc<JwtMeters>,
+    issuers: Arc<Issuers>,
     account_meters: Arc<AccountMeters>,
     file: Option<ConfigurationFile>,
     external_signer: Option<Arc<ExternalSigner>>,
@@ -66,18 +72,10 @@ impl Authentication {
         if !errors.is_empty() {
             return Err(format!("invalid authentication configuration: {}", errors.aggregate()));
         }
-        let jwt_meters = Arc::new(JwtMeters::new(&server));
-        let options = JwtOptions {
-            algorithms: match contents {
-                Some(_) => ALGORITHMS.map(str::to_string).to_vec(),
-                None => flags.oidc_signing_algs.clone(),
-            },
-            disallowed_issuers: disallowed_issuers.clone(),
-            egress_selectors,
-            egress: of_issuers(egress),
-            meters: jwt_meters.clone(),
-        };
-        let issuers = Arc::new(JwtIssuers::new(&configuration, options)?);
+        // A file may name any algorithm, flags name those that are allowed.
+        let algorithms = if contents.is_some() { None } else { Some(flags.oidc_signing_algs.clone()) };
+        let allowed = AllowedIssuers { algorithms, disallowed: disallowed_issuers.clone(), egress_selectors };
+        let issuers = Arc::new(Issuers::open(&configuration, allowed, egress, &server)?);
         let file = contents.zip(flags.config_file.clone()).map(|(contents, path)| {
             let meters = Arc::new(ReloadMeters::new("authentication", &server));
             meters.started(&contents);
@@ -104,14 +102,14 @@ impl Authentication {
             methods.push(Box::new(clients.clone()));
         }
         let mut tokens = std::mem::take(&mut own.tokens);
-        tokens.extend(token_methods(config, accounts.method(client, features), issuers, accounts, egress)?);
+        tokens.extend(token_methods(config, accounts.method(client, features), &issuers, accounts, egress)?);
         let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
-        authenticator.session_cookie = config.console.then_some(console::COOKIE);
+        authenticator.session_cookie = own_console::cookie(config);
         authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers());
         Ok(Authentication {
             authenticator: Arc::new(authenticator),
             trust,
-            jwt_meters,
+            issuers,
             account_meters: accounts.meters.clone(),
             file,
             external_signer: accounts.external.clone(),
@@ -120,12 +118,15 @@ impl Authentication {
 
     /// Adds the metrics of authentication.
     pub fn contribute(&self, metrics: &Metrics) {
-        let (authenticator, jwt) = (self.authenticator.clone(), self.jwt_meters.clone());
+        let (authenticator, issuers) = (self.authenticator.clone(), self.issuers.clone());
         let accounts = self.account_meters.clone();
         let (reloads, external) = (self.file.as_ref().map(|file| file.meters.clone()), self.external_signer.clone());
         metrics.contribute(move |out| {
-            let written =
-                authenticator.meters.write(out).and_then(|()| jwt.write(out)).and_then(|()| accounts.write(out));
+            let written = authenticator
+                .meters
+                .write(out)
+                .and_then(|()| issuers.write_metrics(out))
+                .and_then(|()| accounts.write(out));
             let written = written.and_then(|()| reloads.as_ref().map_or(Ok(()), |reloads| reloads.write(out)));
             let written = written.and_then(|()| external.as_ref().map_or(Ok(()), |signer| signer.write_metrics(out)));
             written.expect("writing to a string cannot fail");
@@ -157,7 +158,7 @@ async fn publish(api: Arc<Api>, trust: Arc<Trust>) {
 fn token_methods(
     config: &Config,
     accounts: ServiceAccountTokens,
-    issuers: Arc<JwtIssuers>,
+    issuers: &Issuers,
     own: &Accounts,
     egress: &Egress,
 ) -> Result<Vec<Box<dyn TokenMethod>>, String> {
@@ -170,7 +171,7 @@ fn token_methods(
     if config.bootstrap_tokens {
         tokens.push(Box::new(BootstrapTokens { objects }));
     }
-    tokens.push(Box::new(issuers));
+    tokens.extend(issuers.method());
     let flags = &config.authentication;
     if let Some(file) = &flags.webhook_config_file {
         let (version, ttl) = (flags.webhook_version.as_str(), flags.webhook_cache_ttl);
@@ -193,24 +194,21 @@ fn anonymous(config: &Config, configuration: &AuthenticationConfiguration) -> Re
     }
 }
 
-/// How issuers are reached that name an egress selector; None where no egress selection is configured.
-fn of_issuers(egress: &Egress) -> Option<IssuerEgress> {
-    if egress.control_plane.is_none() && egress.cluster.is_none() && egress.etcd.is_none() {
-        return None;
-    }
-    let egress = egress.clone();
-    Some(Arc::new(move |selector: &str| match selector {
-        "controlplane" => egress.control_plane.clone(),
-        "cluster" => egress.cluster.clone(),
-        _ => None,
-    }))
+/// Which issuers a configuration may name, and how.
+#[cfg_attr(not(feature = "oidc"), allow(dead_code))]
+struct AllowedIssuers {
+    /// Those that tokens may be signed with; None for all.
+    algorithms: Option<Vec<String>>,
+    /// The server's own, whose tokens are service accounts'.
+    disallowed: Vec<String>,
+    egress_selectors: bool,
 }
 
 /// The file of `--authentication-config`. Issuers follow its changes; anonymous access stays as it was at the start.
 struct ConfigurationFile {
     path: PathBuf,
     contents: Vec<u8>,
-    issuers: Arc<JwtIssuers>,
+    issuers: Arc<Issuers>,
     anonymous: Option<Anonymous>,
     disallowed_issuers: Vec<String>,
     egress_selectors: bool,

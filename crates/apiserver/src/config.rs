@@ -233,7 +233,11 @@ impl Config {
         if !path.exists() {
             return Err(format!("egress-selector-config-file {} does not exist", path.display()));
         }
-        Egress::read(path).map_err(|why| format!("failed to read egress selector config: {why}"))
+        #[cfg(feature = "egress")]
+        let read = Egress::read(path);
+        #[cfg(not(feature = "egress"))]
+        let read = Err(crate::left_out("egress"));
+        read.map_err(|why| format!("failed to read egress selector config: {why}"))
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -25,8 +25,13 @@ pub mod kubeconfig;
 pub mod logging;
 mod metered;
 mod metrics;
+#[cfg(not(feature = "console"))]
+mod no_console;
+#[cfg(not(feature = "console"))]
+use no_console as own_console;
 mod openid;
 mod own_client;
+#[cfg(feature = "console")]
 mod own_console;
 mod own_objects;
 mod own_service;
@@ -69,6 +74,11 @@ pub use storage::memory::Reverted;
 pub use store::{StoreConfig, UNFINISHED_MIGRATION};
 pub use test_server::{TestDefinitions, TestServer, TestUser};
 pub use versions::Versions;
+
+/// Why an option cannot be used that needs a part which the program was built without.
+pub(crate) fn left_out(feature: &str) -> String {
+    format!("the feature {feature} was left out of this program")
+}
 
 /// Where a data directory keeps its store.
 pub fn store_path(data_dir: &std::path::Path) -> std::path::PathBuf {

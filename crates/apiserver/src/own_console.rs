@@ -4,19 +4,30 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
 use authn::Authenticator;
-use console::{CertificateRow, Console, ConsolePaths, CookieMethod, MemoryParts, ReadCertificates, SignInAuthorizer};
+pub use console::Console;
+use console::{
+    CertificateRow, ConsolePaths, CookieMethod, MemoryParts, ReadCertificates, SignInAuthorizer, StaticPages,
+};
 use hashbrown::HashSet;
 use rest::Api;
-use server::{Metrics, Paths, Seats, Unfinished};
+use server::{Metrics, Paths, PublicPages, RequestObserver, Seats, Unfinished};
 
+use crate::store::OwnConsoleCell;
 use crate::{Config, Pki, ProgramParts, serving};
 
-/// The console, for what is made before it; empty if it is off.
-pub type OwnConsoleCell = Arc<OnceLock<Arc<Console>>>;
+/// The cookie of signed-in browsers; None if the console is off.
+pub fn cookie(config: &Config) -> Option<&'static str> {
+    config.console.then_some(console::COOKIE)
+}
+
+/// The address that signs a browser in, once.
+pub fn link(console: &Console, server: &str) -> String {
+    console::link(server, &console.make_code())
+}
 
 /// The console before the server is put together that it belongs to.
 pub struct OwnConsole {
-    pub console: Arc<Console>,
+    console: Arc<Console>,
     /// Where sessions find the authenticator, which is made later.
     authenticator: Arc<OnceLock<Weak<Authenticator>>>,
     certificates: ReadCertificates,
@@ -25,9 +36,14 @@ pub struct OwnConsole {
 
 impl OwnConsole {
     /// Adds how signed-in browsers are authenticated, and that they may sign in. None if the console is off, or no browser can connect.
-    pub fn open(config: &Config, parts: &mut ProgramParts, pki: &Pki, socket: &OwnConsoleCell) -> Option<OwnConsole> {
+    pub fn open(
+        config: &Config,
+        parts: &mut ProgramParts,
+        pki: &Pki,
+        socket: &OwnConsoleCell,
+    ) -> Result<Option<OwnConsole>, String> {
         if !config.console || !config.listens {
-            return None;
+            return Ok(None);
         }
         let console = Console::new(parts.clock.clone());
         let (method, authenticator) = CookieMethod::new(console.clone());
@@ -37,7 +53,21 @@ impl OwnConsole {
         // Set once, since a store is opened for one server.
         let _ = socket.set(console.clone());
         let (certificates, version) = (certificates(config, pki), config.version().git_version);
-        Some(OwnConsole { console, authenticator, certificates, version })
+        Ok(Some(OwnConsole { console, authenticator, certificates, version }))
+    }
+
+    /// The files of the pages.
+    pub fn pages(&self) -> Arc<dyn PublicPages> {
+        Arc::new(StaticPages::default())
+    }
+
+    /// Is told what requests cost.
+    pub fn observer(&self) -> Arc<dyn RequestObserver> {
+        self.console.observer()
+    }
+
+    pub fn into_console(self) -> Arc<Console> {
+        self.console
     }
 
     /// Answers the console's paths.

@@ -9,7 +9,6 @@ use actions::Actions;
 use aggregator::Aggregator;
 use authz::Authorizer;
 use cache::Budget;
-use console::{Console, StaticPages};
 use discovery::Discovery;
 use futures::future::BoxFuture;
 use kinds::core::service::Allocation;
@@ -17,9 +16,7 @@ use outbound::{Egress, WebhookOptions};
 use registry::{Catalog, Features, LiveCatalog, OwnClient, Report, Setup};
 use rest::{Api, Limits, WatchMeters};
 use server::tls::Handshake;
-use server::{
-    Health, Hook, Impersonation, Lifecycle, Listener, Paths, PublicPages, Seats, Server, ShutdownTimeouts, Sparing,
-};
+use server::{Health, Hook, Impersonation, Lifecycle, Listener, Paths, Seats, Server, ShutdownTimeouts, Sparing};
 use standalone::{Advertised, Identity, OwnService};
 use storage::Store;
 use tokio::task::JoinSet;
@@ -38,7 +35,7 @@ use crate::fresh::Fresh;
 use crate::metered::{Metered, Timings};
 use crate::openid::OpenId;
 use crate::own_client::ApiClient;
-use crate::own_console::OwnConsole;
+use crate::own_console::{self, Console, OwnConsole};
 use crate::peering::Peering;
 use crate::pki::{FrontProxy, Hosts, PkiError};
 use crate::served::Served;
@@ -107,6 +104,11 @@ struct Background {
 }
 
 impl Running {
+    /// The address that signs a browser in to the console at this URL, once; None if it is off.
+    pub fn console_link(&self, url: &str) -> Option<String> {
+        self.console.as_ref().map(|console| own_console::link(console, url))
+    }
+
     /// Fails readiness, leaves the `kubernetes` Service, waits for `delay`, lets requests finish, and returns when everything
     /// is over.
     pub fn stop(mut self, delay: Duration) -> BoxFuture<'static, ()> {
@@ -205,7 +207,7 @@ struct Begun {
 
 async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -> Result<Assembled, StartError> {
     let Begun { pki, mut opened, egress, signing_key } = begun;
-    let console = OwnConsole::open(config, &mut extensions, &pki, &opened.console);
+    let console = OwnConsole::open(config, &mut extensions, &pki, &opened.console).map_err(StartError::Setting)?;
     let core = Core::open(config, &mut extensions, &pki, &opened, &egress, signing_key).await?;
     let Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings } = core;
     let lifecycle = Lifecycle::default();
@@ -241,8 +243,8 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
         authorizer: authorization.authorizer,
         impersonation,
         paths,
-        pages: console.as_ref().map(|_| Arc::new(StaticPages::default()) as Arc<dyn PublicPages>),
-        observer: console.as_ref().map(|own| own.console.observer()),
+        pages: console.as_ref().map(OwnConsole::pages),
+        observer: console.as_ref().map(OwnConsole::observer),
         health,
         metrics,
         version: config.version(),
@@ -269,7 +271,7 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
         aggregator,
         api,
         authentication,
-        console: console.map(|own| own.console),
+        console: console.map(OwnConsole::into_console),
         expressions: host.expressions.clone(),
         followers,
         hooks,

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use object::GroupResource;
@@ -25,7 +25,7 @@ use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
 use crate::StartError;
 use crate::flags::{Given, Row, rows};
 use crate::history::HistoryConfig;
-use crate::own_console::OwnConsoleCell;
+use crate::own_console::Console;
 use overrides::Override;
 
 /// How often the encryption configuration is looked at, as upstream does.
@@ -180,6 +180,9 @@ fn encoding(media_type: &str) -> Result<StoredEncoding, String> {
     }
 }
 
+/// The console, for what is made before it; empty if it is off.
+pub(crate) type OwnConsoleCell = Arc<OnceLock<Arc<Console>>>;
+
 /// A store in use, with what goes on around it. Dropping it ends that.
 pub(crate) struct Opened {
     pub store: Arc<dyn Store>,
@@ -299,7 +302,7 @@ async fn open_configured(
         is_embedded => {
             let (_, _) = (data_dir, to_etcd);
             let feature = if is_embedded { "embedded" } else { "etcd" };
-            Err(StartError::Store(format!("the feature {feature} was left out of this program")))
+            Err(StartError::Store(crate::left_out(feature)))
         }
     }
 }

@@ -8,16 +8,27 @@
 //! so that someone with write access to the disk cannot replace one secret by another.
 //!
 //! Start reading at `store`, the wrapper around an engine; `rules` finds the providers for a key, `provider` reads and
-//! writes values with them, `cipher` has the primitives, and `kms`, `plugin`,
+//! writes values with them, `cipher` has the primitives, and `plugins`, `kms`, `plugin`,
 //! `plugin_v1` and `envelope` the plugins that keep keys elsewhere.
 
+#[cfg_attr(not(feature = "kms"), allow(dead_code))] // Seeds are the plugins'.
 mod cipher;
 mod config;
+#[cfg(feature = "kms")]
 mod envelope;
 mod feed;
+#[cfg(feature = "kms")]
 mod kms;
+#[cfg(not(feature = "kms"))]
+mod no_plugins;
+#[cfg(not(feature = "kms"))]
+use no_plugins as plugins;
+#[cfg(feature = "kms")]
 mod plugin;
+#[cfg(feature = "kms")]
 mod plugin_v1;
+#[cfg(feature = "kms")]
+mod plugins;
 mod provider;
 mod reload;
 mod rules;

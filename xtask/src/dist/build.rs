@@ -32,6 +32,19 @@ pub fn program(release: &Release, platform: &Platform, options: &Options) -> Res
 fn build(platform: &Platform, sources: &Path, target: &Path, release: &Release) -> Result<(PathBuf, String), String> {
     let began = Instant::now();
     eprintln!("==> {}", platform.triple);
+    let mut cargo = command(platform, sources, target)?;
+    cargo.args(["--locked", "--package", "ferrokube-cli", "--bin", "ferrokube"]);
+    cargo.env("SOURCE_DATE_EPOCH", release.seconds.to_string());
+    let status = cargo.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !status.success() {
+        return Err("cargo failed".into());
+    }
+    let program = target.join(platform.triple).join("release").join("ferrokube");
+    Ok((program, format!("built in {} s", began.elapsed().as_secs())))
+}
+
+/// Cargo, about to build for a platform as releases are built; the package is left to say.
+pub fn command(platform: &Platform, sources: &Path, target: &Path) -> Result<Command, String> {
     let is_native = platform.os == "darwin";
     if is_native && std::env::consts::OS != "macos" {
         return Err("needs Apple's SDK, so that it is made on macOS, as release.yml does".into());
@@ -46,26 +59,12 @@ fn build(platform: &Platform, sources: &Path, target: &Path, release: &Release) 
             std::env::join_paths(first.chain(std::env::split_paths(&path))).map_err(|error| error.to_string())?;
         cargo.env("PATH", path);
     }
-    cargo.args([
-        "--release",
-        "--locked",
-        "--package",
-        "ferrokube-cli",
-        "--bin",
-        "ferrokube",
-        "--target",
-        platform.triple,
-    ]);
+    cargo.args(["--release", "--target", platform.triple]);
     cargo.arg("--target-dir").arg(target).current_dir(sources);
     let (rust, c) = without_paths(sources)?;
     cargo.env("RUSTFLAGS", rust).env(format!("CFLAGS_{}", platform.triple.replace('-', "_")), c);
-    cargo.env("SOURCE_DATE_EPOCH", release.seconds.to_string()).env_remove("CARGO_ENCODED_RUSTFLAGS");
-    let status = cargo.status().map_err(|error| format!("cannot run cargo: {error}"))?;
-    if !status.success() {
-        return Err("cargo failed".into());
-    }
-    let program = target.join(platform.triple).join("release").join("ferrokube");
-    Ok((program, format!("built in {} s", began.elapsed().as_secs())))
+    cargo.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    Ok(cargo)
 }
 
 /// Flags for rustc and the C compiler that keep this machine's folders out of the program.

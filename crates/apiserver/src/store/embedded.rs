@@ -6,9 +6,8 @@ use std::sync::Arc;
 use storage::Store;
 use storage_embedded::{EmbeddedOptions, EmbeddedStore, Reserve};
 
-use super::{Ask, Cluster, Opened, StoreConfig};
+use super::{Ask, Cluster, Opened, OwnConsoleCell, StoreConfig};
 use crate::admin::Admin;
-use crate::own_console::OwnConsoleCell;
 use crate::{StartError, store_path};
 
 /// Blocks of the file system that keep deletions in the store possible when it is full.

@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use super::cipher::{Cipher, SEED_BYTES, random};
 use super::envelope::{EncryptedObject, SOURCE_IS_KEY, SOURCE_IS_SEED, shown_key_id, validate_key_id};
 use super::kms::{Client, DecryptRequest, EncryptRequest, StatusResponse};
-use super::provider::{Failure, NeededKey, Opened};
+use super::plugins::NeededKey;
+use super::provider::{Failure, Opened};
 
 /// How often the plugin is asked for its status, and how often while it fails.
 const STATUS_INTERVAL: Duration = Duration::from_secs(60);

@@ -15,7 +15,8 @@ use tokio::time::Instant;
 use super::cipher::{Cipher, random};
 use super::kms::{Client, TIMED_OUT};
 use super::plugin::{FAILURE_TTL, HEALTH_TTL, HEALTH_TTL_FAILED};
-use super::provider::{Failure, NeededKey, Opened};
+use super::plugins::NeededKey;
+use super::provider::{Failure, Opened};
 
 const VERSION: &str = "v1beta1";
 const DATA_KEY_BYTES: usize = 32;

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::cipher::Cipher;
-use super::envelope::{EncryptedObject, sha256};
-use super::plugin::Plugin;
-use super::plugin_v1::{LearnedKey, PluginV1};
+use super::plugins::{KmsPlugin, LearnedKey, NeededKey};
 
 /// What no value but an encrypted one begins with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
@@ -17,13 +15,6 @@ pub(crate) enum Provider {
     Identity,
     Keyed(Keyed),
     Kms(KmsPlugin),
-}
-
-/// A key management plugin of either version.
-#[derive(Clone)]
-pub(crate) enum KmsPlugin {
-    V1(Arc<PluginV1>),
-    V2(Arc<Plugin>),
 }
 
 /// Keys from the configuration: values are stored as `k8s:enc:aescbc:v1:name:…`.
@@ -53,15 +44,8 @@ pub(crate) enum Failure {
     /// No provider can decrypt it.
     Unreadable(String),
     /// A plugin has to decrypt this key first.
+    #[cfg_attr(not(feature = "kms"), allow(dead_code))]
     NeedsKey(NeededKey),
-}
-
-/// A key that a plugin has to decrypt before a value can be read.
-pub(crate) enum NeededKey {
-    /// The data key of one value.
-    DataKey(Arc<PluginV1>, Box<[u8]>),
-    /// The seed, or the key, that many values have in common.
-    Source(Arc<Plugin>, Box<EncryptedObject>),
 }
 
 impl From<String> for Failure {
@@ -86,8 +70,7 @@ impl Chain {
                 cipher.seal(value, place, &mut out)?;
                 Ok(out.into())
             }
-            Some(Provider::Kms(KmsPlugin::V1(plugin))) => plugin.seal(value, place).await.map(Bytes::from),
-            Some(Provider::Kms(KmsPlugin::V2(plugin))) => plugin.seal(value, place).map(Bytes::from),
+            Some(Provider::Kms(plugin)) => plugin.seal(value, place).await.map(Bytes::from),
         }
     }
 
@@ -121,54 +104,6 @@ impl Chain {
             [] if self.providers.is_empty() => Ok(Opened { value: None, stale: false }),
             [] => Err("no matching prefix found".to_string().into()),
             _ => Err(object::aggregate(errors).into()),
-        }
-    }
-}
-
-impl KmsPlugin {
-    pub async fn check(&self) -> Result<(), String> {
-        match self {
-            KmsPlugin::V1(plugin) => plugin.check().await,
-            KmsPlugin::V2(plugin) => plugin.check().await,
-        }
-    }
-
-    fn prefix(&self) -> &[u8] {
-        match self {
-            KmsPlugin::V1(plugin) => plugin.prefix.as_bytes(),
-            KmsPlugin::V2(plugin) => plugin.prefix.as_bytes(),
-        }
-    }
-
-    fn open(&self, data: &[u8], place: &[u8], learned: Option<&LearnedKey>) -> Result<Opened, Failure> {
-        match self {
-            KmsPlugin::V1(plugin) => plugin.open(data, place, learned),
-            KmsPlugin::V2(plugin) => plugin.open(data, place),
-        }
-    }
-}
-
-impl NeededKey {
-    /// Has the plugin decrypt the key. Keys of many values are remembered; the key of one value is returned.
-    pub async fn learn(&self) -> Result<Option<LearnedKey>, String> {
-        match self {
-            NeededKey::DataKey(plugin, encrypted) => plugin.learn(encrypted).await.map(Some),
-            NeededKey::Source(plugin, object) => plugin.learn(object).await.map(|()| None),
-        }
-    }
-
-    /// Like `learn`, whatever was answered just now.
-    pub async fn ask(&self) -> Result<(), String> {
-        match self {
-            NeededKey::DataKey(plugin, encrypted) => plugin.learn(encrypted).await.map(drop),
-            NeededKey::Source(plugin, object) => plugin.ask_for_key(object).await,
-        }
-    }
-
-    pub fn digest(&self) -> [u8; 32] {
-        match self {
-            NeededKey::DataKey(_, encrypted) => sha256(encrypted),
-            NeededKey::Source(_, object) => object.source_digest(),
         }
     }
 }

@@ -11,9 +11,8 @@ use tokio::sync::watch as signal;
 
 use super::cipher::Cipher;
 use super::config::{ConfigError, Configuration, Keys, Kms, ProviderConfig};
-use super::plugin::Plugin;
-use super::plugin_v1::{self, PluginV1};
-use super::provider::{Chain, Keyed, KmsPlugin, Provider};
+use super::plugins::KmsPlugin;
+use super::provider::{Chain, Keyed, Provider};
 
 const KMS_V1_REFUSED: &str = "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 \
                               instead.  Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.";
@@ -92,7 +91,7 @@ impl Encryption {
 
     /// Whether a plugin of version 1 is in use now.
     pub fn has_v1_plugins(&self) -> bool {
-        self.rules.load().plugins.iter().any(|plugin| matches!(plugin, KmsPlugin::V1(_)))
+        self.rules.load().plugins.iter().any(KmsPlugin::is_v1)
     }
 
     /// Whether all plugins work: what the health check `kms-providers` reports.
@@ -157,18 +156,18 @@ impl Rules {
 
     async fn plugin(&mut self, kms: &Kms, kms_v1: bool) -> Result<KmsPlugin, String> {
         let timeout = kms.timeout()?;
-        if kms.api_version == "v2" {
-            self.timeouts += timeout;
-            return Ok(KmsPlugin::V2(Plugin::start(&kms.name, &kms.endpoint, timeout).await?));
-        }
-        if !kms_v1 {
+        let is_v1 = kms.api_version != "v2";
+        if is_v1 && !kms_v1 {
             return Err(KMS_V1_REFUSED.into());
         }
-        tracing::info!("KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.");
-        // Its health check makes two calls.
-        self.timeouts += 2 * timeout;
-        let cache_size = kms.cachesize.unwrap_or(plugin_v1::CACHE_SIZE);
-        Ok(KmsPlugin::V1(Arc::new(PluginV1::new(&kms.name, &kms.endpoint, timeout, cache_size)?)))
+        if is_v1 {
+            tracing::info!(
+                "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead."
+            );
+        }
+        // The health check of version 1 makes two calls.
+        self.timeouts += if is_v1 { 2 * timeout } else { timeout };
+        KmsPlugin::start(kms, timeout).await
     }
 
     fn find(&self, (group, resource): GroupResource<'_>) -> Option<&Arc<Chain>> {

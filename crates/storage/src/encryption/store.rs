@@ -11,8 +11,8 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 
 use super::feed::{Gate, Opening, end_with_keys};
-use super::plugin_v1::LearnedKey;
-use super::provider::{Chain, Failure, NeededKey, Opened};
+use super::plugins::{LearnedKey, NeededKey};
+use super::provider::{Chain, Failure, Opened};
 use super::rules::Encryption;
 use crate::{
     Batch, Change, Condition, Entry, Error, Event, Found, Key, Layer, Page, RangeQuery, Result, Revision, Store,
