@@ -15,6 +15,7 @@ mod informer;
 mod interop;
 mod kubeadm;
 mod lab;
+mod monitoring;
 mod node_authorizer;
 mod operators;
 mod python;
@@ -25,7 +26,8 @@ mod swap;
 
 pub use lab::{Kubectl, Lab, Server, ferrokube, free_port, openssl, standard_output, succeed, target_folder};
 
-/// What can be run, in the order of a run without names: quick ones first. The soak and other projects' suites, which take hours, are run by name only.
+/// What can be run, in the order of a run without names: quick ones first. The soak and other projects' suites, which take hours, and
+/// what needs Prometheus are run by name only.
 const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("cel", cel::run),
     ("helm", helm::run),
@@ -43,12 +45,13 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("egress", egress::run),
     ("swap", swap::run),
     ("kubeadm", kubeadm::run),
+    ("monitoring", monitoring::run),
     ("cluster", cluster::run),
     ("suites", suites::run),
     ("soak", soak::run),
 ];
 
-const BY_NAME: &[&str] = &["soak", "suites"];
+const BY_NAME: &[&str] = &["monitoring", "soak", "suites"];
 
 pub fn run(names: &[String]) -> Result<String, String> {
     if let Some(unknown) = names.iter().find(|name| !RUNS.iter().any(|(known, _)| known == name)) {

@@ -87,6 +87,27 @@ fn every_page_is_in_the_summary() {
     assert!(missing.is_empty(), "not in docs/SUMMARY.md: {missing:#?}");
 }
 
+/// In the book, what is outside of it cannot be linked to, and what is not in the summary is no page.
+#[test]
+fn pages_of_the_book_link_into_the_book() {
+    let summary = read("docs/SUMMARY.md");
+    let pages: BTreeSet<PathBuf> = links(&summary).into_iter().map(|page| root().join("docs").join(page)).collect();
+    let mut wrong = Vec::new();
+    for page in &pages {
+        let text = std::fs::read_to_string(page).unwrap();
+        for link in links(&text).into_iter().filter(|link| !link.starts_with('#')) {
+            let target = page.parent().unwrap().join(link.split('#').next().unwrap_or(""));
+            let target = target.canonicalize().unwrap_or(target);
+            let is_page = pages.iter().any(|page| page.canonicalize().is_ok_and(|page| page == target));
+            let is_picture = target.starts_with(root().canonicalize().unwrap().join("docs")) && !link.contains(".md");
+            if !is_page && !is_picture {
+                wrong.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// The messages of `error!` in a source, without those that are only made of other texts.
 fn errors(text: &str) -> Vec<String> {
     let text = text.split("#[cfg(test)]").next().unwrap_or("");

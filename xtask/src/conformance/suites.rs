@@ -58,6 +58,48 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite {
+        name: "karpenter",
+        module: "sigs.k8s.io/karpenter@v1.13.0",
+        packages: &[
+            "pkg/apis/v1",
+            "pkg/controllers/nodepool/hash",
+            "pkg/controllers/nodepool/validation",
+            "pkg/controllers/nodeclaim/expiration",
+            "pkg/controllers/nodeclaim/lifecycle",
+            "pkg/controllers/node/termination",
+        ],
+    },
+    Suite {
+        name: "cluster-api",
+        module: "sigs.k8s.io/cluster-api@v1.11.2",
+        packages: &[
+            "util/patch",
+            "util/collections",
+            "internal/util/ssa",
+            "controllers/clustercache",
+            "controllers/crdmigrator",
+            "internal/controllers/clusterresourceset",
+            "internal/controllers/machineset",
+            "internal/webhooks/test",
+        ],
+    },
+    Suite {
+        name: "kustomize-controller",
+        module: "github.com/fluxcd/kustomize-controller@v1.9.5",
+        packages: &["internal/controller"],
+    },
+    Suite {
+        name: "source-controller",
+        module: "github.com/fluxcd/source-controller@v1.9.4",
+        packages: &["internal/controller"],
+    },
+    Suite { name: "keda", module: "github.com/kedacore/keda/v2@v2.21.0", packages: &["controllers/keda"] },
+    Suite {
+        name: "training-operator",
+        module: "github.com/kubeflow/training-operator@v1.8.1",
+        packages: &["pkg/controller.v1/pytorch", "pkg/controller.v1/tensorflow"],
+    },
+    Suite {
         name: "gatekeeper",
         module: "github.com/open-policy-agent/gatekeeper/v3@v3.23.1",
         packages: &[
@@ -139,7 +181,22 @@ fn sources(lab: &Lab, suite: &Suite) -> Result<PathBuf, String> {
     let folder = lab.folder.join(suite.name);
     succeed("cp", Command::new("cp").arg("-r").arg(found).arg(&folder))?;
     succeed("chmod", Command::new("chmod").args(["-R", "u+w"]).arg(&folder))?;
+    // What a module finds beside it in its repository is published apart.
+    let go_mod = fs::read_to_string(folder.join("go.mod")).map_err(|error| error.to_string())?;
+    for replaced in local_replacements(&go_mod) {
+        let mut go = Command::new("go");
+        go.args(["mod", "edit"]).arg(format!("-dropreplace={replaced}")).env("GOWORK", "off").current_dir(&folder);
+        succeed("go mod edit", &mut go)?;
+    }
     Ok(folder)
+}
+
+/// The modules that a `go.mod` takes from folders.
+fn local_replacements(go_mod: &str) -> impl Iterator<Item = &str> {
+    let replaced = go_mod.lines().filter_map(|line| line.split_once("=>"));
+    replaced
+        .filter(|(_, by)| by.trim_start().starts_with('.'))
+        .filter_map(|(module, _)| module.split_whitespace().find(|word| *word != "replace"))
 }
 
 struct Row {
@@ -152,7 +209,7 @@ fn compare(lab: &Lab, suite: &Suite, sources: &Path, package: &str, ours: &Path,
     let program = lab.folder.join(format!("{name}.test"));
     let mut go = Command::new("go");
     go.args(["test", "-c", "-o"]).arg(&program).arg(format!("./{package}"));
-    go.env("GOWORK", "off").env("CGO_ENABLED", "0").current_dir(sources);
+    go.env("GOWORK", "off").env("GOFLAGS", "-mod=mod").env("CGO_ENABLED", "0").current_dir(sources);
     succeed(&format!("{} {package}", suite.name), &mut go)?;
     let folder = sources.join(package);
     let here = tests(&program, &folder, ours, &lab.log(&format!("{name}-ferrokube")))?;
@@ -242,6 +299,12 @@ mod tests {
         assert_eq!(Outcome::read(said).specs, Some((12, 1)));
         assert_eq!(specs("SUCCESS! -- 4 Passed | 0 Failed | 0 Pending | 0 Skipped"), Some((4, 0)));
         assert_eq!(specs("FAIL! -- Suite Timeout Elapsed -- 4 Passed"), None);
+    }
+
+    #[test]
+    fn replacements_by_folders_are_found() {
+        let go_mod = "module m\nreplace a.b/c => ./c\nreplace (\n\ta.b/d v1.0.0 => ../d\n\te => f.g/h v1.0.0\n)\n";
+        assert_eq!(local_replacements(go_mod).collect::<Vec<_>>(), ["a.b/c", "a.b/d"]);
     }
 
     #[test]

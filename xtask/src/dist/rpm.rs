@@ -15,15 +15,15 @@ pub fn name(platform: &Platform) -> Option<String> {
 
 pub fn write(release: &Release, platform: &Platform, contents: &Contents<'_>) -> Result<(), String> {
     let Some((name, architecture)) = name(platform).zip(platform.rpm) else { return Ok(()) };
-    release.write(&name, &package(release.seconds, architecture, contents)?).map(drop)
+    release.write(&name, &package(VERSION, release.seconds, architecture, contents)?).map(drop)
 }
 
 /// The bytes of a package.
-pub fn package(seconds: u64, architecture: &str, contents: &Contents<'_>) -> Result<Vec<u8>, String> {
+pub fn package(version: &str, seconds: u64, architecture: &str, contents: &Contents<'_>) -> Result<Vec<u8>, String> {
     let wrong = |error: ::rpm::Error| format!("rpm: {error}");
     let seconds = u32::try_from(seconds).map_err(|error| error.to_string())?;
     let config = BuildConfig::default().source_date(seconds).compression(CompressionWithLevel::Gzip(9));
-    let mut builder = PackageBuilder::new("ferrokube", VERSION, "Apache-2.0", architecture, SUMMARY);
+    let mut builder = PackageBuilder::new("ferrokube", version, "Apache-2.0", architecture, SUMMARY);
     builder.using_config(config).release("1").build_host("reproducible").description(SUMMARY);
     builder.requires(Dependency::any("shadow-utils"));
     for file in contents.installed("usr/share/zsh/site-functions")? {

@@ -113,8 +113,8 @@ fn debian_packages_have_what_dpkg_wants() {
 #[test]
 fn red_hat_packages_can_be_read() {
     let contents = Contents { program: PROGRAM.to_vec(), pages: &pages() };
-    let package = rpm::package(SECONDS, "x86_64", &contents).unwrap();
-    assert_eq!(package, rpm::package(SECONDS, "x86_64", &contents).unwrap(), "the same input, the same bytes");
+    let package = rpm::package(VERSION, SECONDS, "x86_64", &contents).unwrap();
+    assert_eq!(package, rpm::package(VERSION, SECONDS, "x86_64", &contents).unwrap(), "the same input, the same bytes");
     let read = ::rpm::Package::parse(&mut Cursor::new(&package)).unwrap();
     read.verify_digests().unwrap();
     assert_eq!(read.metadata.get_name().unwrap(), "ferrokube");

@@ -15,7 +15,7 @@ use crate::conformance::{Kubectl, Lab, free_port, succeed};
 
 /// Debian's release, and where its packages are.
 const SUITE: [&str; 2] = ["bookworm", "http://deb.debian.org/debian"];
-const SETTINGS: &str = "etc/ferrokube/ferrokube.env";
+pub(super) const SETTINGS: &str = "etc/ferrokube/ferrokube.env";
 
 pub fn run(release: &Release, platform: &Platform) -> Result<String, String> {
     let mut lab = Lab::new("dist-deb")?;
@@ -62,9 +62,11 @@ fn later_package(release: &Release, platform: &Platform) -> Result<Vec<u8>, Stri
 }
 
 /// A root with Debian's smallest set of packages, made once.
-fn clean_root() -> Result<PathBuf, String> {
+pub(super) fn clean_root() -> Result<PathBuf, String> {
     if !rustix::process::geteuid().is_root() {
-        return Err("only root can install a package into another root: sudo -E cargo xtask dist --check deb".into());
+        return Err(
+            "only root can install a package into another root: sudo -E cargo xtask dist --check deb rpm".into()
+        );
     }
     let root = components::cache()?.join("dist-roots").join(SUITE[0]);
     if root.join("etc/debian_version").is_file() {
@@ -86,6 +88,6 @@ fn dpkg(root: &Path, arguments: &[&str], package: Option<&Path>) -> Result<Strin
     succeed("dpkg", &mut command)
 }
 
-fn expect(is_so: bool, what: &str) -> Result<(), String> {
+pub(super) fn expect(is_so: bool, what: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(format!("not so: {what}")) }
 }
