@@ -7,7 +7,7 @@
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
 
 const FILE_MODE: u32 = 0o600;
@@ -20,18 +20,23 @@ const NUMBERED_MAX: usize = 1_000;
 /// What group and others may do.
 const OTHERS: u32 = 0o077;
 
-/// Connects to a Unix socket with an abstract name, which only Linux has. The stream does not block.
-#[cfg(target_os = "linux")]
+/// Connects to a Unix socket with an abstract name. The stream does not block.
 pub fn connect_abstract(name: &str) -> io::Result<UnixStream> {
-    use std::os::linux::net::SocketAddrExt;
-    let stream = UnixStream::connect_addr(&std::os::unix::net::SocketAddr::from_abstract_name(name)?)?;
+    let stream = UnixStream::connect_addr(&abstract_address(name.as_bytes())?)?;
     stream.set_nonblocking(true)?;
     Ok(stream)
 }
 
-/// Connects to a Unix socket with an abstract name, which only Linux has.
+/// The address of a Unix socket with an abstract name, which only Linux has.
+#[cfg(target_os = "linux")]
+pub fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
+    use std::os::linux::net::SocketAddrExt;
+    SocketAddr::from_abstract_name(name)
+}
+
+/// The address of a Unix socket with an abstract name, which only Linux has.
 #[cfg(not(target_os = "linux"))]
-pub fn connect_abstract(_: &str) -> io::Result<UnixStream> {
+pub fn abstract_address(_: &[u8]) -> io::Result<SocketAddr> {
     Err(ErrorKind::Unsupported.into())
 }
 

@@ -1,7 +1,6 @@
 //! Notifies systemd of the server's state, as `sd_notify` does.
 
 use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
@@ -9,7 +8,7 @@ use std::path::Path;
 /// Sends a state such as `READY=1` to the socket that `NOTIFY_SOCKET` named. A leading `@` is an abstract name.
 pub fn notify(socket: &Path, state: &str) -> io::Result<()> {
     let address = match socket.as_os_str().as_bytes() {
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        [b'@', name @ ..] => files::abstract_address(name)?,
         _ => SocketAddr::from_pathname(socket)?,
     };
     UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(|_| ())
