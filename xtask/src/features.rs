@@ -1,5 +1,5 @@
-//! `cargo xtask features [NAME…]`: how large a program with a server in it is, and how long compiling it takes, by feature of the crate `ferrokube`. With all
-//! of them the table in docs/embedding.md is written. `--check` only compiles each, without warnings, and tries what is left out.
+//! `cargo xtask features [NAME…]`: how large a program with a server in it is, and how long compiling it takes, by feature of the crate `ferrokube`, as a table.
+//! `--check` only compiles each, without warnings, and tries that what is left out is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -13,9 +13,6 @@ use crate::conformance::target_folder;
 use crate::dist::{builder, workspace};
 use crate::test::cargo_run;
 
-const MANUAL: &str = "docs/embedding.md";
-/// What the table stands between.
-const MARKS: [&str; 2] = ["<!-- made by `cargo xtask features` -->\n", "<!-- end -->\n"];
 /// The smallest server without other clients than the crate's own.
 const EXAMPLE: &str = "plain";
 /// Says where [`compile`] writes how long each crate took.
@@ -54,9 +51,6 @@ pub fn run(arguments: &[String]) -> Result<String, String> {
             format!("| {name} | {:.1} MB | {} | {:.0} s |\n", built.bytes as f64 / 1e6, built.crates, built.seconds);
         eprint!("{line}");
         table.push_str(&line);
-    }
-    if arguments.is_empty() {
-        write(&table)?;
     }
     Ok(table)
 }
@@ -172,16 +166,6 @@ fn read_times(text: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-fn write(table: &str) -> Result<(), String> {
-    let path = workspace().join(MANUAL);
-    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let [begin, end] = MARKS;
-    let parts = text.split_once(begin).and_then(|(before, rest)| Some((before, rest.split_once(end)?.1)));
-    let (before, after) = parts.ok_or_else(|| format!("{MANUAL} has no place for the table"))?;
-    fs::write(&path, [before, begin, table, end, after].concat())
-        .map_err(|error| format!("{}: {error}", path.display()))
-}
-
 /// What cargo calls instead of rustc, if this program is asked to be that: runs it, and writes how much CPU time it took.
 #[allow(clippy::disallowed_methods)]
 pub fn compile(arguments: &[String]) -> Option<ExitCode> {
@@ -234,11 +218,5 @@ mod tests {
         rows.sort_unstable();
         default.sort_unstable();
         assert_eq!(rows, default);
-    }
-
-    #[test]
-    fn the_manual_has_a_place_for_the_table() {
-        let text = fs::read_to_string(workspace().join(MANUAL)).unwrap();
-        assert!(MARKS.iter().all(|mark| text.matches(mark).count() == 1));
     }
 }
