@@ -4,6 +4,7 @@
 
 mod aggregation;
 mod audit;
+mod authorized;
 mod cel;
 mod cluster;
 mod compare;
@@ -32,6 +33,7 @@ const RUNS: &[(&str, fn() -> Result<String, String>)] = &[
     ("cel", cel::run),
     ("helm", helm::run),
     ("informer", informer::run),
+    ("authorized", authorized::run),
     ("python", python::run),
     ("envtest", envtest::run),
     ("crds", crds::run),

@@ -178,7 +178,16 @@ pub fn command(called_as: &str) -> Command {
         )
         .arg(console())
         .arg(quota())
-        .arg(redaction())
+        .arg(groups(
+            "redact-secrets-for",
+            "Show Secrets with their keys and sizes and without their values to members of this group, in every answer. \
+             Can be given several times [default: none]",
+        ))
+        .arg(groups(
+            "authorized-lists-for",
+            "Send members of this group what they may see of a list or watch, instead of a refusal where they may not see all \
+             of it, as the parameter authorized=true does for one request. Can be given several times [default: none]",
+        ))
         .args(history::arguments())
         .arg(
             Arg::new("v")
@@ -223,16 +232,14 @@ fn quota() -> Arg {
         .help_heading("ferrokube")
 }
 
-fn redaction() -> Arg {
-    Arg::new("redact-secrets-for")
-        .long("redact-secrets-for")
+/// A flag that takes groups of users.
+fn groups(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
         .value_name("GROUP")
         .value_delimiter(',')
         .action(clap::ArgAction::Append)
-        .help(
-            "Show Secrets with their keys and sizes and without their values to members of this group, in every answer. \
-             Can be given several times [default: none]",
-        )
+        .help(help)
         .help_heading("ferrokube")
 }
 
@@ -294,8 +301,9 @@ fn read(matches: &ArgMatches, called_as: &str, mut without_effect: Vec<String>) 
     if let Some(text) = matches.get_one::<String>("quota-backend-bytes") {
         config.store.set_quota(text).map_err(|why| format!("--quota-backend-bytes: {why}"))?;
     }
-    config.serving.redact_secrets_for =
-        matches.get_many::<String>("redact-secrets-for").into_iter().flatten().cloned().collect();
+    let groups = |name: &str| matches.get_many::<String>(name).into_iter().flatten().cloned().collect();
+    config.serving.redact_secrets_for = groups("redact-secrets-for");
+    config.serving.authorized_lists_for = groups("authorized-lists-for");
     config.store.history = history::read(matches)?;
     config.runtime_config = runtime::read(Given(&runtime_config), config.serving.priority_and_fairness)?;
     let asked = |name: &str| match matches.get_one::<String>(name) {

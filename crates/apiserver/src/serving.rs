@@ -69,6 +69,8 @@ pub struct Serving {
     pub delete_collection_workers: usize,
     /// `--redact-secrets-for`: groups whose members see Secrets without their values.
     pub redact_secrets_for: Vec<String>,
+    /// `--authorized-lists-for`: groups whose members get what they may see of lists that they may not see as a whole.
+    pub authorized_lists_for: Vec<String>,
     /// Whether seats are given out by priority and fairness.
     pub priority_and_fairness: bool,
     pub watch_grace: Duration,
@@ -111,6 +113,7 @@ impl Default for Serving {
             max_writes: 200,
             delete_collection_workers: 1,
             redact_secrets_for: Vec::new(),
+            authorized_lists_for: Vec::new(),
             priority_and_fairness: true,
             watch_grace: Duration::ZERO,
             livez_grace: Duration::ZERO,

@@ -475,6 +475,7 @@ fn limits(config: &Config) -> Limits {
         watch_min_timeout: config.serving.min_request_timeout,
         delete_collection_workers: config.serving.delete_collection_workers,
         redact_secrets_for: config.serving.redact_secrets_for.clone(),
+        authorized_lists_for: config.serving.authorized_lists_for.clone(),
         watch_cache: config.store.watch_cache.clone(),
         ..Limits::default()
     }

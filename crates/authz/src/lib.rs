@@ -17,7 +17,7 @@ pub use authorizer::{AlwaysAllow, AlwaysDeny, Authorizer, Decision, Named, Rules
 pub use configuration::Configuration;
 pub use meters::AuthzMeters;
 pub use node::Node;
-pub use permitted::{Ask, Permitted, Refusal, Refused, authorize, check};
+pub use permitted::{Ask, LIST_REDACTED, Permitted, Refusal, Refused, authorize, check};
 pub use review::Version as ReviewVersion;
-pub use visible::{Changes, DecisionsChanged, Visible};
+pub use visible::{Changes, DecisionsChanged, Visible, changes_of};
 pub use webhook::Webhook;

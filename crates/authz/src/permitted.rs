@@ -9,6 +9,8 @@ use crate::{Authorizer, Decision, Verdict};
 
 /// The reason in the audit log for a call that is permitted in part.
 const IN_PART: &str = "only what the user may see";
+/// The verb by which a role allows reads of Secrets without their values.
+pub const LIST_REDACTED: &str = "list-redacted";
 
 /// A call that its user may make. Only [`authorize`] makes one; it can be read but not changed, so what is carried out is
 /// what was authorized.
@@ -16,13 +18,33 @@ const IN_PART: &str = "only what the user may see";
 pub struct Permitted<T> {
     call: Box<T>,
     reason: String,
-    in_part: bool,
+    extent: PermittedExtent,
+}
+
+/// How much of what it asks for a call is permitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PermittedExtent {
+    Everything,
+    /// The objects that its user may see.
+    InPart,
+    /// Secrets without their values.
+    Redacted,
 }
 
 impl<T> Permitted<T> {
     /// Whether the call is permitted for the objects that its user may see only, because the user may not see all of them.
     pub fn is_in_part(&self) -> bool {
-        self.in_part
+        self.extent == PermittedExtent::InPart
+    }
+
+    /// Whether the call is permitted only if Secrets are shown without their values.
+    pub fn is_redacted(&self) -> bool {
+        self.extent == PermittedExtent::Redacted
+    }
+
+    /// Whether this server alone knows what of the call is permitted.
+    pub fn is_limited(&self) -> bool {
+        self.extent != PermittedExtent::Everything
     }
 
     /// Why the call was allowed, for the audit log.
@@ -45,6 +67,11 @@ pub trait Ask {
 
     /// Whether the call asks for what its user may see, instead of a refusal where that is not everything.
     fn asks_for_visible(&self) -> bool {
+        false
+    }
+
+    /// Whether the call reads Secrets, so that it can be permitted without their values.
+    fn reads_secrets(&self) -> bool {
         false
     }
 }
@@ -79,11 +106,17 @@ pub async fn authorize<T: Ask>(authorizer: &dyn Authorizer, call: Box<T>) -> Res
     let access = call.access();
     let Decision { verdict, reason, error } = authorizer.decide(&access).await;
     if verdict == Verdict::Allow {
-        return Ok(Permitted { call, reason, in_part: false });
+        return Ok(Permitted { call, reason, extent: PermittedExtent::Everything });
     }
-    // Who is not known is told nothing, not even that a list is empty.
+    if error.is_none() && call.reads_secrets() {
+        let redacted = authorizer.decide(&Access { verb: LIST_REDACTED, ..access }).await;
+        if redacted.is_allowed() {
+            return Ok(Permitted { call, reason: redacted.reason, extent: PermittedExtent::Redacted });
+        }
+    }
+    // Users who are not authenticated are told nothing, not even that a list is empty.
     if error.is_none() && access.user.is_member(User::AUTHENTICATED) && call.asks_for_visible() {
-        return Ok(Permitted { call, reason: IN_PART.to_string(), in_part: true });
+        return Ok(Permitted { call, reason: IN_PART.to_string(), extent: PermittedExtent::InPart });
     }
     let refusal = match error {
         Some(error) => Refusal::Failed { error },

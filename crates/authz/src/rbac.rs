@@ -2,23 +2,17 @@
 
 mod policy;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
 use async_trait::async_trait;
-use cache::{Cache, Part, Start, Watcher};
-use futures::StreamExt;
 use object::Value;
 use registry::DirectStorage;
 use request::{Access, Rule, User};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::visible::changes_of;
 use crate::{Authorizer, Changes, Decision, DecisionsChanged, RulesFor};
 pub use policy::rules;
 use policy::{Binding, Policy};
-
-/// A watch of roles that failed begins again after this time.
-const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// The four kinds it reads.
 pub struct Rbac {
@@ -133,30 +127,6 @@ impl Authorizer for Rbac {
     }
 
     fn changes(&self) -> Vec<Changes> {
-        self.sources.all().map(|storage| changes(storage.cache.clone(), storage.range("").into())).into()
+        self.sources.all().map(|storage| changes_of(storage.cache.clone(), storage.range("").into())).into()
     }
-}
-
-/// Comes after each change of a cache, and after one that may have been missed.
-fn changes(cache: Arc<Cache>, part: Part) -> Changes {
-    futures::stream::unfold(None::<Watcher>, move |watcher| {
-        let (cache, part) = (cache.clone(), part.clone());
-        async move {
-            let watcher = match watcher {
-                Some(mut watcher) => watcher.next().await.map(|_| watcher),
-                // Changes before the watch began may not have been looked at, so that it begins with a wake.
-                None => cache.watch(part, Start::After(cache.revision())).await,
-            };
-            let watcher = match watcher {
-                Ok(watcher) => Some(watcher),
-                Err(error) => {
-                    tracing::debug!(%error, "a watch of roles ended; watching again");
-                    tokio::time::sleep(WATCH_AGAIN).await;
-                    None
-                }
-            };
-            Some(((), watcher))
-        }
-    })
-    .boxed()
 }

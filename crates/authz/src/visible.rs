@@ -1,7 +1,10 @@
 //! [`Visible`]: which objects of a list or watch its user may see, where it may not see all of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use cache::{Cache, Part, Start, Watcher};
+use futures::StreamExt;
 use futures::stream::BoxStream;
 use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
@@ -31,12 +34,41 @@ impl DecisionsChanged {
 /// The wakes of an authorizer: an item after decisions may have changed.
 pub type Changes = BoxStream<'static, ()>;
 
+/// A watch of a cache that failed begins again after this time.
+const WATCH_AGAIN: Duration = Duration::from_secs(1);
+
+/// Comes after each change of a cache, and after one that may have been missed.
+pub fn changes_of(cache: Arc<Cache>, part: Part) -> Changes {
+    futures::stream::unfold(None::<Watcher>, move |watcher| {
+        let (cache, part) = (cache.clone(), part.clone());
+        async move {
+            let watcher = match watcher {
+                Some(mut watcher) => watcher.next().await.map(|_| watcher),
+                // Changes before the watch began may not have been looked at, so that it begins with a wake.
+                None => cache.watch(part, Start::After(cache.revision())).await,
+            };
+            let watcher = match watcher {
+                Ok(watcher) => Some(watcher),
+                Err(error) => {
+                    tracing::debug!(%error, "a watch of a cache ended; watching again");
+                    tokio::time::sleep(WATCH_AGAIN).await;
+                    None
+                }
+            };
+            Some(((), watcher))
+        }
+    })
+    .boxed()
+}
+
 /// Decides what one user may see of what one request asks for. A decision is made once for a namespace, and for each object that a rule names
 /// where the namespace as a whole may not be seen.
 pub struct Visible {
     authorizer: Arc<dyn Authorizer>,
     user: User,
     info: RequestInfo,
+    /// The verb that decides.
+    verb: &'static str,
     decided: Mutex<HashMap<Box<str>, VisibleExtent>>,
 }
 
@@ -52,7 +84,12 @@ enum VisibleExtent {
 
 impl Visible {
     pub fn new(authorizer: Arc<dyn Authorizer>, user: User, info: RequestInfo) -> Visible {
-        Visible { authorizer, user, info, decided: Mutex::default() }
+        Visible { authorizer, user, verb: info.verb.as_str(), info, decided: Mutex::default() }
+    }
+
+    /// The same where another verb decides.
+    pub fn with_verb(self, verb: &'static str) -> Visible {
+        Visible { verb, ..self }
     }
 
     /// When decisions last changed.
@@ -87,7 +124,7 @@ impl Visible {
             Some(VisibleExtent::Named { names, seen }) if names.contains(name) && !seen.contains_key(name) => Ask::Name,
             Some(_) => return Ok(false),
         };
-        let access = Access { namespace, ..Access::of(&self.info, &self.user) };
+        let access = Access { namespace, verb: self.verb, ..Access::of(&self.info, &self.user) };
         if let Ask::Namespace = ask {
             let extent = match self.is_allowed(&access).await? {
                 true => VisibleExtent::Everything,
@@ -104,6 +141,22 @@ impl Visible {
             seen.insert(name.into(), may);
         }
         Ok(true)
+    }
+
+    /// The names of the objects of a namespace that the user may see, whether there are such objects or not; None for all of them.
+    pub async fn names_in(&self, namespace: &str) -> Result<Option<Vec<String>>, String> {
+        self.decide(namespace, "").await?;
+        let mut names: Vec<String> = match self.decided.lock().get(namespace) {
+            Some(VisibleExtent::Everything) => return Ok(None),
+            Some(VisibleExtent::Named { names, .. }) => names.iter().cloned().collect(),
+            None => Vec::new(),
+        };
+        for name in &names {
+            self.decide(namespace, name).await?;
+        }
+        names.retain(|name| self.sees(namespace, name));
+        names.sort();
+        Ok(Some(names))
     }
 
     /// Whether the user may see an object. What was not decided about is not seen.
@@ -136,6 +189,6 @@ impl Visible {
 
 impl std::fmt::Debug for Visible {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "what {} may {} of {}", self.user.name, self.info.verb, self.info.resource)
+        write!(f, "what {} may {} of {}", self.user.name, self.verb, self.info.resource)
     }
 }

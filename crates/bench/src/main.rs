@@ -7,6 +7,7 @@ mod custom;
 mod definitions;
 mod fairness;
 mod greedy;
+mod lists;
 mod load;
 mod objects;
 mod report;
@@ -57,6 +58,9 @@ pub struct Arguments {
     pub scale_pods: u64,
     #[arg(long, default_value_t = 60_000)]
     pub scale_config_maps: u64,
+    /// How many small pods are counted, sorted and searched.
+    #[arg(long, default_value_t = 100_000)]
+    pub listed_pods: u64,
     /// How many custom resource definitions are installed.
     #[arg(long, default_value_t = 2000)]
     pub definitions: u64,
@@ -79,7 +83,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "wait")]
     pub refused: greedy::Manners,
     /// Only these parts.
-    #[arg(long, value_enum, default_values_t = [Part::Loads, Part::Custom, Part::Definitions, Part::Tail, Part::Scale, Part::Streams])]
+    #[arg(long, value_enum, default_values_t = [Part::Loads, Part::Custom, Part::Definitions, Part::Tail, Part::Scale, Part::Streams, Part::Lists])]
     pub parts: Vec<Part>,
     /// Only the loads whose name contains one of these texts. Pods are always created.
     #[arg(long)]
@@ -106,6 +110,8 @@ pub enum Part {
     Scale,
     /// What is spoken after an upgrade.
     Streams,
+    /// Parameters of lists.
+    Lists,
 }
 
 impl Arguments {
@@ -120,6 +126,7 @@ impl Arguments {
             self.pods /= 10;
             self.config_maps /= 10;
             self.definitions /= 10;
+            self.listed_pods /= 10;
             self.scale_pods /= 10;
             self.scale_config_maps /= 10;
             self.tail_seconds = 10;
@@ -193,7 +200,7 @@ impl Part {
             Part::Loads => true,
             Part::Custom | Part::Definitions | Part::Tail | Part::Streams => kind != Kind::KubeApiserverOnKine,
             // Filling SQLite takes longer than everything else together; what etcd adds is the same under both servers.
-            Part::Scale => !matches!(kind, Kind::KubeApiserverOnKine | Kind::FerrokubeOnEtcd),
+            Part::Scale | Part::Lists => !matches!(kind, Kind::KubeApiserverOnKine | Kind::FerrokubeOnEtcd),
         }
     }
 
@@ -205,6 +212,7 @@ impl Part {
             Part::Tail => tail::run(arguments, kind).await,
             Part::Scale => scale::run(arguments, kind).await,
             Part::Streams => streams::run(arguments, kind).await,
+            Part::Lists => lists::run(arguments, kind).await,
         }
     }
 }

@@ -22,6 +22,13 @@ pub fn config_map(name: &str, content: u64) -> Bytes {
     TEXT.replace("@name", name).replace("@content", &format!("{content:016x}")).into()
 }
 
+/// A config map in another namespace.
+pub fn config_map_in(namespace: &str, name: &str, content: u64) -> Bytes {
+    let mut object = config_map_object(name, &format!("{content:016x}"));
+    object["metadata"]["namespace"] = namespace.into();
+    object.to_string().into()
+}
+
 fn pod_template() -> Value {
     let environment: Vec<Value> = (0..24)
         .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value-{n}-of-a-middling-length")}))

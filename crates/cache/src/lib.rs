@@ -23,5 +23,5 @@ mod watcher;
 pub use entry::{Describe, Event, Header, Object};
 pub use error::Error;
 pub use renditions::{Budget, RenditionKey};
-pub use resource::{Cache, CacheOptions, Part, Snapshot};
+pub use resource::{Cache, CacheOptions, CacheScan, Part, Snapshot};
 pub use watcher::{Item, Start, Watcher};

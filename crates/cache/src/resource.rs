@@ -78,7 +78,15 @@ struct State {
     /// How far the change feed has come beyond that revision.
     progress: Progress,
     /// Value of the indexed field → keys.
-    index: HashMap<String, BTreeMap<Key, Arc<Object>>>,
+    index: HashMap<String, IndexedObjects>,
+}
+
+/// The objects with one value of the indexed field.
+#[derive(Default)]
+struct IndexedObjects {
+    objects: BTreeMap<Key, Arc<Object>>,
+    /// The size of all of them, as stored.
+    bytes: usize,
 }
 
 /// Some of a cache's objects: a range of keys, perhaps only where the indexed field has one value.
@@ -103,6 +111,15 @@ pub struct Snapshot {
     pub more: usize,
     /// The revision that they are of.
     pub revision: Revision,
+}
+
+/// Some objects of a range, and how far they were looked for.
+#[derive(Debug)]
+pub struct CacheScan {
+    /// Those that were wanted, sorted by key.
+    pub objects: Vec<Arc<Object>>,
+    /// The key that was looked at last, if there may be more behind it.
+    pub last: Option<Key>,
 }
 
 impl Cache {
@@ -160,17 +177,17 @@ impl Cache {
             self.unindex(state, previous);
         }
         if let Some(value) = self.index_value(&object) {
-            state.index.entry(value.to_string()).or_default().insert(object.key().clone(), object.clone());
+            state.index.entry(value.to_string()).or_default().insert(object.clone());
         }
         previous
     }
 
     fn unindex(&self, state: &mut State, object: &Object) {
         if let Some(value) = self.index_value(object)
-            && let Some(keys) = state.index.get_mut(value)
+            && let Some(indexed) = state.index.get_mut(value)
         {
-            keys.remove(object.key());
-            if keys.is_empty() {
+            indexed.remove(object.key());
+            if indexed.objects.is_empty() {
                 state.index.remove(value);
             }
         }
@@ -274,6 +291,19 @@ impl Cache {
         (count, bytes, state.revision())
     }
 
+    /// How many objects there are for each value of a field that the cache has an index for, their size as stored, and the revision that
+    /// they are of. None without such an index, where objects are unreadable, and where there are more values than `most`.
+    pub fn count_by(&self, field: &str, most: usize) -> Option<(Vec<(String, usize, usize)>, Revision)> {
+        self.options.index.as_ref().filter(|index| index.as_str() == field)?;
+        let state = self.state.read();
+        if state.index.len() > most || state.index.contains_key(UNREADABLE) {
+            return None;
+        }
+        let count =
+            |(value, indexed): (&String, &IndexedObjects)| (value.clone(), indexed.objects.len(), indexed.bytes);
+        Some((state.index.iter().map(count).collect(), state.revision()))
+    }
+
     /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -295,6 +325,29 @@ impl Cache {
         let state = self.state.read();
         let (objects, more) = state.objects(part, most);
         Snapshot { objects, more, revision: state.revision() }
+    }
+
+    /// Looks at the first objects of a range, no more than `most`, and takes those that are wanted. The cache is locked meanwhile, so
+    /// `is_wanted` must not take long.
+    pub fn scan(
+        &self,
+        range: &KeyRange,
+        most: usize,
+        mut is_wanted: impl FnMut(&Key, &Arc<Object>) -> bool,
+    ) -> CacheScan {
+        let state = self.state.read();
+        let (mut objects, mut last, mut looked_at) = (Vec::new(), None, 0);
+        for (key, object) in state.objects.range::<[u8], _>(bounds(range)) {
+            if is_wanted(key, object) {
+                objects.push(object.clone());
+            }
+            looked_at += 1;
+            if looked_at == most {
+                last = Some(key.clone());
+                break;
+            }
+        }
+        CacheScan { objects, last }
     }
 
     /// The objects of a range as they were at `revision`: the present with what came later undone. None if the revision
@@ -400,6 +453,29 @@ impl Cache {
     }
 }
 
+impl IndexedObjects {
+    fn insert(&mut self, object: Arc<Object>) {
+        self.bytes += object.value().len();
+        if let Some(previous) = self.objects.insert(object.key().clone(), object) {
+            self.bytes -= previous.value().len();
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(removed) = self.objects.remove(key) {
+            self.bytes -= removed.value().len();
+        }
+    }
+}
+
+impl FromIterator<(Key, Arc<Object>)> for IndexedObjects {
+    fn from_iter<I: IntoIterator<Item = (Key, Arc<Object>)>>(objects: I) -> IndexedObjects {
+        let objects: BTreeMap<Key, Arc<Object>> = objects.into_iter().collect();
+        let bytes = objects.values().map(|object| object.value().len()).sum();
+        IndexedObjects { objects, bytes }
+    }
+}
+
 impl State {
     /// All of ours that happened up to here is in this state, and nothing later: progress moves only after
     /// everything before it was applied, and what is applied cannot change while the state is read.
@@ -417,9 +493,9 @@ impl State {
             let first = all.by_ref().take(most).map(|(_, object)| object.clone()).collect();
             return (first, all.count());
         };
-        let mut found = self.index.get(value).map(in_range).unwrap_or_default();
+        let mut found = self.index.get(value).map(|indexed| in_range(&indexed.objects)).unwrap_or_default();
         if let Some(unreadable) = self.index.get(UNREADABLE) {
-            found.extend(in_range(unreadable));
+            found.extend(in_range(&unreadable.objects));
             found.sort_by(|one, two| one.key().cmp(two.key()));
         }
         let more = found.len().saturating_sub(most);

@@ -5,6 +5,7 @@ mod completion;
 mod console;
 mod envtest;
 mod kubeconfig;
+mod lists;
 mod maintain;
 mod man;
 mod migrate;
@@ -49,6 +50,7 @@ fn carry_out(matches: &ArgMatches, build: &server::Build) -> Result<(), Failure>
         Some(("check", matches)) => return maintain::check(matches),
         Some(("repair", matches)) => return maintain::repair(matches),
         Some((name @ ("history" | "diff" | "blame" | "undelete" | "restore-at"), matches)) => past::run(name, matches),
+        Some((name @ ("count" | "top-n" | "find" | "get"), matches)) => lists::run(name, matches),
         Some(("migrate", matches)) => migrate::run(matches),
         Some(("completion", matches)) => completion::run(matches),
         Some(("man", matches)) => man::run(matches),
@@ -100,6 +102,7 @@ fn command() -> Command {
         .subcommand(console::command())
         .subcommands(maintain::commands())
         .subcommands(past::commands())
+        .subcommands(lists::commands())
         .subcommand(migrate::command())
         .subcommand(test_server::command())
         .subcommand(envtest::command())

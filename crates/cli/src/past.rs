@@ -14,8 +14,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use object::{Meta, Value};
 
 use apiserver::flags::data_dir;
-use objects::{Object, restorable};
-use requests::Api;
+pub use objects::Object;
+use objects::restorable;
+pub use requests::Api;
+pub use show::printable;
 
 use super::say;
 
@@ -24,30 +26,7 @@ const LIMIT: &str = "50";
 
 pub fn commands() -> [Command; 5] {
     let object = |help: &'static str| Arg::new("object").required(true).value_name("RESOURCE/NAME").help(help);
-    let command = |name: &'static str, about: &'static str| {
-        Command::new(name)
-            .about(about)
-            .arg(data_dir())
-            .arg(
-                Arg::new("namespace")
-                    .long("namespace")
-                    .short('n')
-                    .default_value("default")
-                    .help("The namespace of the object, if it has one"),
-            )
-            .arg(
-                Arg::new("kubectl")
-                    .long("kubectl")
-                    .action(ArgAction::SetTrue)
-                    .help("Send requests through kubectl, with its kubeconfig, instead of as the administrator"),
-            )
-            .arg(
-                Arg::new("server")
-                    .long("server")
-                    .value_name("URL")
-                    .help("Where the server is [default: as it last started]"),
-            )
-    };
+    let command = |name: &'static str, about: &'static str| reaching(Command::new(name).about(about));
     let moment = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("TIME").allow_hyphen_values(true).help(help)
     };
@@ -80,11 +59,42 @@ pub fn commands() -> [Command; 5] {
     ]
 }
 
-/// A link called `kubectl-history` is a plugin of kubectl: the command `history`, which sends its requests through kubectl.
+/// Adds the arguments that say how the running server is reached.
+pub fn reaching(command: Command) -> Command {
+    command
+        .arg(data_dir())
+        .arg(
+            Arg::new("namespace")
+                .long("namespace")
+                .short('n')
+                .default_value("default")
+                .help("The namespace of the object, if it has one"),
+        )
+        .arg(
+            Arg::new("kubectl")
+                .long("kubectl")
+                .action(ArgAction::SetTrue)
+                .help("Send requests through kubectl, with its kubeconfig, instead of as the administrator"),
+        )
+        .arg(
+            Arg::new("server")
+                .long("server")
+                .value_name("URL")
+                .help("Where the server is [default: as it last started]"),
+        )
+}
+
+/// A link called `kubectl-history` is a plugin of kubectl: the command `history`, which sends its requests through kubectl. One called
+/// `kubectl-ferrokube` has all these commands.
 pub fn as_plugin(called_as: Option<&str>, mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let name = called_as.and_then(|name| name.strip_prefix("kubectl-")).map(|name| name.replace('_', "-"));
-    if let Some(name) = name.filter(|name| commands().iter().any(|command| command.get_name() == name)) {
+    let Some(name) = called_as.and_then(|name| name.strip_prefix("kubectl-")) else { return arguments };
+    let name = name.replace('_', "-");
+    let all: Vec<Command> = commands().into_iter().chain(crate::lists::commands()).collect();
+    let is_command = |name: &str| all.iter().any(|command| command.get_name() == name);
+    if is_command(&name) {
         arguments.splice(1..1, [OsString::from(name), OsString::from("--kubectl")]);
+    } else if name == "ferrokube" && arguments.get(1).and_then(|first| first.to_str()).is_some_and(is_command) {
+        arguments.insert(2, "--kubectl".into());
     }
     arguments
 }
@@ -183,14 +193,19 @@ mod tests {
 
     #[test]
     fn links_are_plugins_by_their_names() {
-        for (called_as, want) in [
-            (Some("kubectl-history"), "x history --kubectl cm/a"),
-            (Some("kubectl-restore_at"), "x restore-at --kubectl cm/a"),
-            (Some("kubectl-other"), "x cm/a"),
-            (Some("ferrokube"), "x cm/a"),
-            (None, "x cm/a"),
+        for (called_as, given, want) in [
+            (Some("kubectl-history"), "x cm/a", "x history --kubectl cm/a"),
+            (Some("kubectl-restore_at"), "x cm/a", "x restore-at --kubectl cm/a"),
+            (Some("kubectl-top_n"), "x pods", "x top-n --kubectl pods"),
+            (Some("kubectl-ferrokube"), "x count pods", "x count --kubectl pods"),
+            (Some("kubectl-ferrokube"), "x blame cm/a", "x blame --kubectl cm/a"),
+            (Some("kubectl-ferrokube"), "x --help", "x --help"),
+            (Some("kubectl-ferrokube"), "x", "x"),
+            (Some("kubectl-other"), "x cm/a", "x cm/a"),
+            (Some("ferrokube"), "x cm/a", "x cm/a"),
+            (None, "x cm/a", "x cm/a"),
         ] {
-            let got = as_plugin(called_as, ["x", "cm/a"].map(OsString::from).to_vec());
+            let got = as_plugin(called_as, given.split(' ').map(OsString::from).collect());
             let got: Vec<_> = got.iter().map(|argument| argument.to_string_lossy()).collect();
             assert_eq!(got.join(" "), want);
         }

@@ -120,6 +120,7 @@ impl World {
             client: None,
             record: None,
             origin: None,
+            only_visible: false,
             finish,
         };
         let api = &self.running.api;

@@ -114,7 +114,9 @@ async fn a_watcher_has_what_its_user_may_see() {
     let mut events = reflector(writer, watcher(everywhere.clone(), config)).default_backoff().boxed();
     let key = |map: &ConfigMap| (map.namespace().unwrap_or_default(), map.name_any());
     let mut dice = Dice(5);
-    for step in 0..150 {
+    // `cargo xtask conformance authorized` asks for more.
+    let changes = option_env!("FERROKUBE_CHANGES").map_or(150, |text| text.parse().unwrap());
+    for step in 0..changes {
         change(&admin, &mut dice, step).await;
         let want = single_gets(&alice).await;
         let listed = everywhere.list(&ListParams::default()).await.unwrap();
@@ -125,6 +127,32 @@ async fn a_watcher_has_what_its_user_may_see() {
         while has() != want {
             let next = tokio::time::timeout(SOON, events.try_next()).await;
             next.unwrap_or_else(|_| panic!("step {step}: {:?} instead of {want:?}", has())).unwrap();
+        }
+    }
+    server.stop().await;
+}
+
+/// `--authorized-lists-for`: members of the group need neither the header nor the parameter, and can do without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_gets_what_it_may_see_by_default() {
+    let server = TestServer::start_with(|config| config.serving.authorized_lists_for = vec!["devs".into()]).await;
+    let (admin, _) = clients(&server).await;
+    let kubeconfig = Kubeconfig::read_from(server.kubeconfig()).unwrap();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    config.auth_info = AuthInfo { token: Some("user-token".to_string().into()), ..AuthInfo::default() };
+    let alice = Client::try_from(config).unwrap();
+    create(&Api::<ConfigMap>::namespaced(admin, "default"), json!({"metadata": {"name": "hidden"}})).await;
+    let seen = Api::<ConfigMap>::all(alice.clone()).list(&ListParams::default()).await.unwrap();
+    assert!(seen.items.is_empty());
+    for path in [
+        "/api/v1/configmaps?authorized=false",
+        "/api/v1/componentstatuses",
+        "/api/v1/namespaces/default/configmaps/hidden",
+    ] {
+        let request = http::Request::get(path).body(Vec::new()).unwrap();
+        match alice.request_text(request).await {
+            Err(kube::Error::Api(status)) => assert_eq!(status.code, 403, "{path}"),
+            other => panic!("{path}: {other:?}"),
         }
     }
     server.stop().await;

@@ -15,7 +15,7 @@ use rest::{Accept, Api, Call, Media, Reply, ReplyBody};
 use peers::Peers;
 
 use crate::openapi::Documents;
-use crate::{aggregated, conditional, groups, plain};
+use crate::{aggregated, conditional, extensions, groups, plain};
 
 mod openapi;
 
@@ -162,9 +162,15 @@ impl Shared {
         let (catalog, snapshot) = self.snapshot();
         if let Some(chosen) = self.aggregated(call) {
             let own = snapshot.groups.get_or_init(|| aggregated::all(&catalog, self.aggregator.as_deref()));
-            return self.document(call, chosen, self.with_peers(&snapshot, own, chosen.profile));
+            let all = self.with_peers(&snapshot, own, chosen.profile);
+            return match extensions::are_asked_for(call) {
+                true => self.document(call, chosen, &extensions::with_group(all)),
+                false => self.document(call, chosen, all),
+            };
         }
-        self.plain(call, &plain::group_list(&groups::listed(&catalog, self.aggregator.as_deref())))
+        let mut groups = groups::listed(&catalog, self.aggregator.as_deref());
+        groups.extend(extensions::are_asked_for(call).then(extensions::group));
+        self.plain(call, &plain::group_list(&groups))
     }
 
     /// The document of this server and its peers, unless the client wants this server's alone.
@@ -189,8 +195,9 @@ impl Shared {
     }
 
     fn group(&self, call: &Call, group: &str) -> Option<Reply> {
-        let group = groups::find(&self.api.catalog.load(), self.aggregator.as_deref(), group)?;
-        Some(self.plain(call, &plain::group(&group)))
+        let found = groups::find(&self.api.catalog.load(), self.aggregator.as_deref(), group);
+        let found = found.or_else(|| Some(extensions::group()).filter(|extension| extension.name == group));
+        Some(self.plain(call, &plain::group(&found?)))
     }
 
     /// The resources of a version. Built-in ones are behind upstream's router, which has its own words for what it does
@@ -203,6 +210,9 @@ impl Shared {
             let mut group = catalog.versions().iter().filter(|other| other.group == version.group);
             let has_builtin = group.any(|other| catalog.has_builtin(other));
             return match is_served {
+                false if extensions::group().versions.contains(version) => {
+                    self.plain(call, &extensions::resource_list())
+                }
                 true => self.plain(call, &plain::resource_list(&catalog, version)),
                 false if has_builtin || version.group.is_empty() => self.refuse(call, &not_found()),
                 false => rest::page_not_found(),

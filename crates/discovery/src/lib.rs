@@ -6,6 +6,7 @@
 mod aggregated;
 mod answer;
 mod conditional;
+mod extensions;
 mod groups;
 mod hash;
 mod openapi;

@@ -13,12 +13,12 @@ use codec::Notes;
 use object::{GroupVersion, Timestamp, Value};
 use registry::{Catalog, Resource};
 
-use crate::{groups, hash};
+use crate::{extensions, groups, hash};
 use definitions::Audience;
 use routes::Route;
 
 mod definitions;
-mod json;
+pub mod json;
 mod merge;
 mod names;
 mod parameters;
@@ -55,6 +55,8 @@ pub struct Document {
     json: OnceLock<Bytes>,
     proto: OnceLock<Bytes>,
     modified: OnceLock<Timestamp>,
+    /// With what ferrokube has beyond upstream's API, and its hash.
+    extended: OnceLock<(String, Bytes)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +121,7 @@ impl Documents {
     }
 
     /// The index of the third version: where each document is, its hash included so that it can be kept forever.
-    pub fn index(&self, catalog: &Catalog, now: Timestamp) -> Vec<u8> {
+    pub fn index(&self, catalog: &Catalog, now: Timestamp, extensions: bool) -> Vec<u8> {
         let mut json = json::Json::new(true);
         json.object(|json| {
             json.key("paths").object(|json| {
@@ -129,8 +131,16 @@ impl Documents {
                     // The document of a group stays ours; that of a version is its server's.
                     let is_version = name.matches('/').count() == 2;
                     let elsewhere = || self.elsewhere.get(name).cloned();
-                    let url = if is_version { elsewhere().or_else(own) } else { own().or_else(elsewhere) };
+                    let url = match (is_version, extensions) {
+                        (true, false) => elsewhere().or_else(own),
+                        (false, false) => own().or_else(elsewhere),
+                        (_, true) => Some(["/openapi/v3/", name, "?extensions=true"].concat()),
+                    };
                     json.key(name).object(|json| json.key("serverRelativeURL").string(&url.unwrap_or_default()));
+                }
+                if extensions {
+                    let url = ["/openapi/v3", extensions::DOCUMENT].join("/");
+                    json.key(extensions::DOCUMENT).object(|json| json.key("serverRelativeURL").string(&url));
                 }
             });
         });
@@ -153,6 +163,7 @@ impl Document {
             json: OnceLock::new(),
             proto: OnceLock::new(),
             modified: OnceLock::new(),
+            extended: OnceLock::new(),
         }
     }
 
@@ -186,6 +197,15 @@ impl Document {
             Form::Json => json().clone(),
             Form::Proto => self.proto.get_or_init(|| self.as_proto(catalog)).clone(),
         }
+    }
+
+    /// The JSON form with what ferrokube has beyond upstream's API, and its hash.
+    pub fn extended(&self, catalog: &Catalog) -> (String, Bytes) {
+        let extended = self.extended.get_or_init(|| {
+            let json = Bytes::from(extensions::with_parameters(&self.bytes(catalog, Form::Json)));
+            (hash::sha512(&json), json)
+        });
+        extended.clone()
     }
 
     fn as_proto(&self, catalog: &Catalog) -> Bytes {

@@ -111,6 +111,7 @@ impl Server {
             timeout: std::time::Duration::from_secs(60),
             record: None,
             origin: None,
+            only_visible: false,
             finish: None,
         };
         Answer::of(self.discovery.answer(&call).await)

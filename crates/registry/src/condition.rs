@@ -20,6 +20,11 @@ pub trait ListCondition: Debug + Send + Sync + 'static {
     /// read, unless the key alone says that it does not: lists and watches then fail and name the object.
     fn holds(&self, object: Readable<'_>, work: &mut usize) -> Result<bool, Error>;
 
+    /// Whether a watch tells of a change of an object for which it holds before and after.
+    fn holds_for_change(&self, _object: Readable<'_>, _before: Readable<'_>, _work: &mut usize) -> Result<bool, Error> {
+        Ok(true)
+    }
+
     /// Everything that was charged to the whole request so far was for the objects that were there when it began; from here on each object is
     /// charged alone.
     fn end_of_initial(&self) {}

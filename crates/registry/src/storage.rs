@@ -57,6 +57,12 @@ impl ResourceStorage {
         key.into()
     }
 
+    /// The namespace ("" for cluster-scoped objects) and the name that a key stands for.
+    pub fn place<'k>(&self, key: &'k Key) -> Option<(&'k str, &'k str)> {
+        let below = key.as_str()?.strip_prefix(&self.prefix)?;
+        if self.namespaced { below.split_once('/') } else { Some(("", below)) }
+    }
+
     /// Everything, or everything of a namespace.
     pub fn range(&self, namespace: &str) -> KeyRange {
         if self.namespaced && !namespace.is_empty() {
@@ -306,6 +312,16 @@ impl Filter {
     /// See [`ListCondition::end_of_initial`].
     pub fn end_of_initial(&self) {
         self.conditions.iter().for_each(|condition| condition.end_of_initial());
+    }
+
+    /// Whether a watch tells of the change of an object that it is about before and after, see [`ListCondition::holds_for_change`].
+    pub fn tells_of(&self, object: Readable<'_>, before: Readable<'_>, work: &mut usize) -> Result<bool, Error> {
+        for condition in &self.conditions {
+            if !condition.holds_for_change(object, before, work)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether all conditions hold.

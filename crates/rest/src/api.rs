@@ -71,6 +71,8 @@ pub struct Limits {
     pub delete_collection_workers: usize,
     /// Groups whose members see Secrets without their values: `--redact-secrets-for`.
     pub redact_secrets_for: Vec<String>,
+    /// Groups whose members get what they may see of a list that they may not see as a whole: `--authorized-lists-for`.
+    pub authorized_lists_for: Vec<String>,
 }
 
 /// Which resources upstream would serve from a watch cache. Here all of them are; lists of the others are limited as upstream
@@ -105,6 +107,7 @@ impl Default for Limits {
             watch_cache: WatchCache::default(),
             delete_collection_workers: 1,
             redact_secrets_for: Vec::new(),
+            authorized_lists_for: Vec::new(),
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Call {
     pub record: Option<Arc<Record>>,
     /// What the history says about the changes that the request makes; None if there is none, and for reads.
     pub origin: Option<Arc<history::Origin>>,
+    /// Whether lists and watches that do not say so are `authorized`, too, as `--authorized-lists-for` has it for the user.
+    pub only_visible: bool,
     /// Finishes a write that outlives the request; None if there is nothing to do besides.
     pub finish: Option<Arc<dyn FinishWrite>>,
 }
@@ -42,6 +44,10 @@ impl authz::Ask for Call {
 
     fn asks_for_visible(&self) -> bool {
         crate::view::asks_for_visible(self)
+    }
+
+    fn reads_secrets(&self) -> bool {
+        crate::view::reads_secrets(self)
     }
 }
 

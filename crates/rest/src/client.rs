@@ -198,6 +198,7 @@ impl Client {
             client: None,
             record: None,
             origin,
+            only_visible: false,
             finish: None,
         };
         let call = authz::authorize(&*self.api.authorizer, Box::new(call))

@@ -14,6 +14,7 @@ mod connect;
 mod create;
 mod delete;
 mod fields;
+mod find;
 mod finish;
 mod forward;
 mod get;
@@ -44,6 +45,9 @@ pub use answers::Answers;
 pub use api::{Api, CBOR, DefinitionBarrier, Limits, RunWrite, Snapshot, WatchCache};
 pub use call::Call;
 pub use connect::StreamMeters;
+pub use find::{
+    GROUP as LISTS_GROUP, VERSION as LISTS_VERSION, is_asked_for as is_find, looked_at as looked_at_by_find,
+};
 pub use finish::FinishWrite;
 pub use forward::{
     ForwardBody, ForwardClient, NoHeader, Unreachable, append_forwarded_for, forward, header_value, passed_on,
@@ -57,4 +61,4 @@ pub use recent::Recent;
 pub use reply::{Aborted, Body, Chunks, Reply, ReplyBody, RequestBody, encode_value, failure, untyped_failure};
 pub use route::{page_not_found, serve};
 pub use streams::websocket::is_upgrade;
-pub use view::looks_at_all;
+pub use view::{PARAMETERS as LIST_PARAMETERS, looks_at_all};

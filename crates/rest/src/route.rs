@@ -15,8 +15,8 @@ use crate::reply::{Reply, ReplyBody};
 use crate::scope::{Scope, method_not_allowed};
 use crate::view::View;
 use crate::{
-    Api, Body, Call, Snapshot, action, connect, create, delete, failure, get, list, past, patch, report, scale, update,
-    watch,
+    Api, Body, Call, Snapshot, action, connect, create, delete, failure, find, get, list, past, patch, report, scale,
+    update, watch,
 };
 
 /// The refusal of a user whose clients do not read what they get.
@@ -27,6 +27,9 @@ const TOO_MUCH_UNREAD: &str = "too many answers to this user have not been read 
 pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFuture<'a, Reply> {
     Box::pin(async move {
         let info = &call.info;
+        if find::is_group(info) {
+            return find::serve(api.snapshot(), &call).await;
+        }
         let api = snapshot(api, info).await;
         let found = api.catalog.get(&info.group, &info.version, &info.resource).cloned();
         let Some(resource) = found.filter(|resource| is_in_scope(resource, info)) else {
@@ -51,7 +54,7 @@ pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFut
             Ok(view) => view,
             Err(status) => return failure(&unrouted(&scope).unwrap_or(status), &scope.accept),
         };
-        if scope.call.is_in_part() && scope.view.as_ref().is_none_or(|view| view.visible.is_none()) {
+        if scope.call.is_in_part() && scope.view.as_ref().is_none_or(|view| view.context.visible.is_none()) {
             let status = scope.access(scope.call.info.verb.as_str()).refusal("");
             return failure(&status, &scope.accept);
         }

@@ -150,19 +150,24 @@ pub fn partial(scope: &Scope, object: &Value, version: &str) -> Value {
 
 /// Only the metadata of an object in the storage version.
 pub fn metadata(scope: &Scope, object: &Value, version: &str) -> Value {
-    let mut metadata = object.metadata().clone();
     let hidden = scope.storage().map_or(&[][..], |storage| storage.strategy.facts().hidden_annotations);
+    let mut partial = Map::new();
+    partial.insert("kind", "PartialObjectMetadata");
+    partial.insert("apiVersion", format!("meta.k8s.io/{version}"));
+    partial.insert("metadata", shown_metadata(object, hidden));
+    Value::Map(partial)
+}
+
+/// The metadata of an object, without annotations that stand for fields of the kind.
+pub fn shown_metadata(object: &Value, hidden: &[&str]) -> Value {
+    let mut metadata = object.metadata().clone();
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_map_mut) {
         annotations.retain(|key, _| !hidden.contains(&key));
         if annotations.is_empty() {
             metadata.remove(&["annotations"]);
         }
     }
-    let mut partial = Map::new();
-    partial.insert("kind", "PartialObjectMetadata");
-    partial.insert("apiVersion", format!("meta.k8s.io/{version}"));
-    partial.insert("metadata", metadata);
-    Value::Map(partial)
+    metadata
 }
 
 /// A single object cannot be shown as a list.

@@ -1,9 +1,11 @@
 //! [`View`]: what a request asks for beyond upstream's parameters (docs/lists.md). It is made from the parameters once; each of
 //! them is a module, and a request without any has no view.
 
+mod context;
 mod count;
 mod fields;
 mod filter;
+mod namespaces;
 mod order;
 mod path;
 mod reader;
@@ -18,16 +20,19 @@ use request::Verb;
 
 use crate::Call;
 use crate::scope::Scope;
+pub use context::ListContext;
 pub use count::ListCount;
 pub use fields::FieldChoice;
 pub use filter::ObjectFilter;
 pub use order::ListOrder;
-use path::FieldPath;
-pub use redact::{is_for as is_redacted, redact};
-pub use visible::{VisibleObjects, is_asked_for as asks_for_visible};
+pub use path::FieldPath;
+pub use reader::ObjectReader;
+pub use redact::{is_for as is_redacted, is_member, is_secrets, reads as reads_secrets, redact};
+use visible::VisibleObjects;
+pub use visible::is_asked_for as asks_for_visible;
 
 /// The parameters, sorted.
-const PARAMETERS: [&str; 7] = [visible::PARAMETER, "count", "drop", "fields", "filter", "groupBy", "sortBy"];
+pub const PARAMETERS: [&str; 7] = [visible::PARAMETER, "count", "drop", "fields", "filter", "groupBy", "sortBy"];
 
 /// Those that compute something of every object, however few are sent.
 const LOOK_AT_ALL: [&str; 3] = ["filter", "groupBy", "sortBy"];
@@ -42,8 +47,8 @@ pub fn looks_at_all(call: &Call) -> bool {
 pub struct View {
     /// `authorized` and `filter`, in this order: a filter never sees what is not visible.
     pub conditions: Vec<Arc<dyn ListCondition>>,
-    /// `authorized`, where it can become another one while the request lasts.
-    pub visible: Option<VisibleObjects>,
+    /// Facts besides the objects that the conditions depend on.
+    pub context: ListContext,
     /// `fields` and `drop`.
     pub fields: Option<FieldChoice>,
     /// `count` and `groupBy`.
@@ -57,7 +62,8 @@ impl View {
     pub fn read(scope: &Scope) -> Result<Option<Box<View>>, Status> {
         let query = &scope.call.query;
         let is_mine = |name: &str| PARAMETERS.contains(&name);
-        let asks_for_visible = asks_for_visible(&scope.call);
+        // The header is sent with every request: where nothing is stored, there is nothing to see in part.
+        let asks_for_visible = asks_for_visible(&scope.call) && is_stored(scope);
         let asks = asks_for_visible || !scope.accept.drop.is_empty() || query.iter().any(|(name, _)| is_mine(name));
         if !asks || is_connection(scope) {
             return Ok(None);
@@ -75,9 +81,17 @@ impl View {
         // A list that is permitted as a whole shows everything; a watch may not be for as long as it lasts.
         let is_dynamic = scope.call.info.verb == Verb::Watch || scope.call.is_in_part();
         let visible = if asks_for_visible && is_dynamic { Some(VisibleObjects::new(scope)?) } else { None };
+        let filter = match scope.call.query("filter") {
+            Some(text) => Some(ObjectFilter::compile(scope, text)?),
+            None => None,
+        };
+        let namespaces = filter.as_ref().and_then(ObjectFilter::namespaces).cloned();
+        let mut conditions: Vec<Arc<dyn ListCondition>> = Vec::new();
+        conditions.extend(visible.clone().map(|visible| Arc::new(visible) as Arc<dyn ListCondition>));
+        conditions.extend(filter.map(|filter| Arc::new(filter) as Arc<dyn ListCondition>));
         let view = View {
-            conditions: conditions(scope, visible.as_ref())?,
-            visible,
+            conditions,
+            context: ListContext { visible, namespaces },
             fields: read_fields(scope)?,
             count: read_count(scope)?,
             order: match scope.call.query("sortBy") {
@@ -108,10 +122,14 @@ fn is_connection(scope: &Scope) -> bool {
     scope.resource.subresource(name).is_some_and(|subresource| subresource.connect.is_some())
 }
 
+/// Whether the request is for stored objects, and not for a part of them.
+fn is_stored(scope: &Scope) -> bool {
+    scope.resource.storage.is_some() && scope.resource.report.is_none() && scope.call.info.subresource.is_empty()
+}
+
 /// Whether the request is one that a parameter is for: a list or watch of stored objects, and for some others too.
 fn check_place(scope: &Scope, name: &str) -> Result<(), Status> {
     let info = &scope.call.info;
-    let is_stored = scope.resource.storage.is_some() && scope.resource.report.is_none() && info.subresource.is_empty();
     let has_place = match info.verb {
         // The deprecated paths are authorized for what they name.
         _ if info.is_watch_path && name == visible::PARAMETER => false,
@@ -120,20 +138,11 @@ fn check_place(scope: &Scope, name: &str) -> Result<(), Status> {
         Verb::Get => matches!(name, "drop" | "fields"),
         _ => false,
     };
-    if is_stored && has_place {
+    if is_stored(scope) && has_place {
         return Ok(());
     }
     let (verb, path) = (info.verb.as_str(), info.parts.join("/"));
     Err(wrong(name, &format!("cannot be used with the verb {} of {}", quote(verb), quote(&path))))
-}
-
-fn conditions(scope: &Scope, visible: Option<&VisibleObjects>) -> Result<Vec<Arc<dyn ListCondition>>, Status> {
-    let mut all: Vec<Arc<dyn ListCondition>> = Vec::new();
-    all.extend(visible.map(|visible| Arc::new(visible.clone()) as Arc<dyn ListCondition>));
-    if let Some(text) = scope.call.query("filter") {
-        all.push(Arc::new(ObjectFilter::compile(scope, text)?));
-    }
-    Ok(all)
 }
 
 fn read_fields(scope: &Scope) -> Result<Option<FieldChoice>, Status> {

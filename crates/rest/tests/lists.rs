@@ -316,9 +316,9 @@ async fn what_cannot_be_had_is_refused() {
         (
             "GET",
             list,
-            "filter=oldObject==null",
+            "filter=params==null",
             400,
-            "invalid filter: compilation failed: ERROR: <input>:1:1: undeclared reference to 'oldObject' (in container '')",
+            "invalid filter: compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in container '')",
         ),
         (
             "GET",
@@ -614,4 +614,59 @@ async fn a_watch_ends_where_its_filter_has_no_answer() {
     let why = r#"invalid filter: expression "object.data.even=='yes'" resulted in error: no such key: even (of a/z)"#;
     assert_eq!((event.as_str(), status.str_at(&["message"]), status.field("code").as_int()), ("ERROR", why, Some(400)));
     assert!(watch.next().await.is_none());
+}
+
+/// An expression that reads `oldObject` decides which changes are told, and objects begin and cease to match as they do without it.
+#[tokio::test]
+async fn a_watch_tells_of_changes_that_matter() {
+    let server = filled().await;
+    let url = "/api/v1/namespaces/a/configmaps";
+    let query = "filter=object.data.even!='never'?(oldObject==null||object.data.n!=oldObject.data.n):false";
+    let (_, list) = server.ask("GET", &[url, "?", query].concat(), Value::Null).await;
+    assert_eq!(keys(list.list_at(&["items"])), ["a/x", "a/y", "a/z"]);
+    let mut watch = Watch::open(&server, &[url, "?watch=true&", query].concat(), "").await.unwrap();
+    assert_eq!(watch.names(3).await, ["ADDED x", "ADDED y", "ADDED z"]);
+    let change = async |name: &str, data: Value| {
+        let (code, _) = server.ask("MERGE", &[url, name].join("/"), value!({"data": (data)})).await;
+        assert_eq!(code, 200);
+    };
+    change("x", value!({"other": "1"})).await;
+    change("x", value!({"n": "100"})).await;
+    change("y", value!({"even": "never"})).await;
+    change("y", value!({"n": "101"})).await;
+    change("y", value!({"even": "yes"})).await;
+    change("z", value!({"other": "2"})).await;
+    assert_eq!(server.ask("DELETE", &[url, "z"].join("/"), Value::Null).await.0, 200);
+    assert_eq!(watch.names(4).await, ["MODIFIED x", "DELETED y", "ADDED y", "DELETED z"]);
+}
+
+/// `namespaceObject` is the namespace as it is; a watch follows it.
+#[tokio::test]
+async fn filters_look_at_namespaces() {
+    let server = filled().await;
+    for (name, stage) in [("a", "test"), ("b", "live")] {
+        let namespace = value!({"metadata": {"name": name, "labels": {"stage": stage}}});
+        assert_eq!(server.ask("POST", "/api/v1/namespaces", namespace).await.0, 201);
+    }
+    let query = "filter=has(namespaceObject.metadata)?namespaceObject.metadata.labels.stage=='live':false";
+    for url in ["/api/v1/configmaps", "/apis/example.com/v1/widgets"] {
+        let (_, list) = server.ask("GET", &[url, "?", query].concat(), Value::Null).await;
+        assert_eq!(keys(list.list_at(&["items"])), ["b/x", "b/y", "b/z1", "b/z2"], "{list:?}");
+    }
+    let mut watch = Watch::open(&server, &["/api/v1/configmaps?watch=true&", query].concat(), "").await.unwrap();
+    assert_eq!(watch.names(4).await, ["ADDED x", "ADDED y", "ADDED z1", "ADDED z2"]);
+    let stage = async |name: &str, stage: &str| {
+        let patch = value!({"metadata": {"labels": {"stage": stage}}});
+        assert_eq!(server.ask("MERGE", &["/api/v1/namespaces", name].join("/"), patch).await.0, 200);
+    };
+    stage("a", "live").await;
+    assert_eq!(watch.names(3).await, ["ADDED x", "ADDED y", "ADDED z"]);
+    let (_, made) = server.ask("MERGE", "/api/v1/namespaces/b/configmaps/x", value!({"data": {"n": "100"}})).await;
+    let (event, object) = watch.next().await.unwrap();
+    assert_eq!((event.as_str(), object.resource_version()), ("MODIFIED", made.resource_version()));
+    stage("b", "test").await;
+    assert_eq!(watch.names(4).await, ["DELETED x", "DELETED y", "DELETED z1", "DELETED z2"]);
+    // A namespace has none itself.
+    let (_, list) = server.ask("GET", "/api/v1/namespaces?filter=namespaceObject==null", Value::Null).await;
+    assert_eq!(list.list_at(&["items"]).len(), 2);
 }

@@ -87,6 +87,7 @@ impl World {
             timeout: std::time::Duration::from_secs(10),
             record: None,
             origin: (!info.verb.is_read()).then(|| Arc::new(origin)),
+            only_visible: false,
             finish: None,
             info,
         };
@@ -184,6 +185,9 @@ async fn times_are_understood_or_refused() {
         assert_eq!(found, code, "{query}: {answer:?}");
         assert!(answer.str_at(&["message"]).contains(wanted), "{query}: {answer:?}");
     }
+    // A count is not answered by the present.
+    let (code, _) = world.get(&format!("{MAPS}?count=true&at=-200000h")).await;
+    assert_eq!(code, 410);
     let (code, list) = world.get(&format!("{MAPS}?at=-0s")).await;
     assert_eq!((code, data_of(&list)), (200, vec!["one=1".to_string()]));
 }

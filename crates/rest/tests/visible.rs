@@ -5,138 +5,13 @@
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use authz::rbac::{Rbac, Sources};
-use http_body_util::BodyExt;
 use object::{Meta, Value, value};
-use registry::Setup;
-use request::{Access, User};
-use rest::{Api, Limits};
-use storage::memory::MemoryStore;
-use support::{Server, Watch, decoded, map, send_as, setup};
-
-const RBAC: &str = "rbac.authorization.k8s.io";
-const NAMESPACES: [&str; 4] = ["a", "b", "c", "d"];
-const NAMES: [&str; 4] = ["w", "x", "y", "z"];
-const MAPS: &str = "/api/v1/configmaps";
-
-/// Key → resourceVersion.
-type Objects = BTreeMap<String, String>;
-
-struct Cluster {
-    api: Arc<Api>,
-    server: Server,
-    alice: User,
-}
-
-impl Cluster {
-    async fn new() -> Cluster {
-        let enabled = Box::new(|resource: &object::GroupVersionResource, _: bool| {
-            resource.group.is_empty() || resource.group == RBAC
-        });
-        let setup = Setup { enabled, ..setup(Arc::new(MemoryStore::new())) };
-        let server = Server::built(setup, Vec::new(), &[], Limits::default()).await;
-        let mut api = Arc::into_inner(server.0).unwrap();
-        let catalog = api.catalog.load_full();
-        let stored = |name: &str| catalog.stored(RBAC, name).unwrap().direct().unwrap();
-        api.authorizer = Arc::new(Rbac::new(Sources {
-            cluster_roles: stored("clusterroles"),
-            roles: stored("roles"),
-            cluster_role_bindings: stored("clusterrolebindings"),
-            role_bindings: stored("rolebindings"),
-        }));
-        let api = Arc::new(api);
-        let groups = vec![User::AUTHENTICATED.to_string()];
-        let alice = User { name: "alice".into(), groups, ..User::default() };
-        let cluster = Cluster { server: Server(api.clone()), api, alice };
-        let rule = |verbs: &[&str], names: &[&str]| value!([{"verbs": (verbs.to_vec()), "apiGroups": [""], "resources": ["configmaps"], "resourceNames": (names.to_vec())}]);
-        for (name, rules) in [
-            ("all", rule(&["list", "watch"], &[])),
-            ("some", rule(&["list", "watch"], &["x", "z"])),
-            ("get", rule(&["get"], &[])),
-        ] {
-            let role = value!({"metadata": {"name": name}, "rules": (rules)});
-            cluster.must("POST", &["clusterroles"], role).await;
-        }
-        cluster
-    }
-
-    async fn ask(&self, method: &str, path: &[&str], body: Value) -> (u16, Value) {
-        let base = if path.contains(&"configmaps") { "/api/v1" } else { "/apis/rbac.authorization.k8s.io/v1" };
-        self.server.ask(method, &[&[base], path].concat().join("/"), body).await
-    }
-
-    async fn must(&self, method: &str, path: &[&str], body: Value) {
-        let (code, answer) = self.ask(method, path, body).await;
-        assert!(code < 300, "{method} {path:?}: {answer:?}");
-    }
-
-    async fn list(&self, query: &str) -> Result<Value, u16> {
-        let response =
-            send_as(&self.api, &self.alice, &[MAPS, query].concat(), "").await.map_err(|status| status.code)?;
-        let code = response.status().as_u16();
-        let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        if code == 200 { Ok(decoded(&bytes)) } else { Err(code) }
-    }
-
-    async fn watch(&self, query: &str) -> Watch {
-        let response = send_as(&self.api, &self.alice, &[MAPS, "?watch=true&", query].concat(), "").await.unwrap();
-        Watch::of(response).await.unwrap()
-    }
-
-    /// What alice would get if she asked for each object alone.
-    async fn model(&self, keep: fn(&Value) -> bool) -> Objects {
-        let (_, all) = self.server.ask("GET", MAPS, Value::Null).await;
-        let mut visible = Objects::new();
-        for object in all.list_at(&["items"]).iter().filter(|object| keep(object)) {
-            let access = |name| Access {
-                namespace: object.namespace(),
-                resource: "configmaps",
-                version: "v1",
-                name,
-                ..Access::to_resource(&self.alice, "list")
-            };
-            let whole = self.api.authorizer.decide(&access("")).await.is_allowed();
-            if whole || self.api.authorizer.decide(&access(object.name())).await.is_allowed() {
-                visible.insert(key(object), object.resource_version().to_string());
-            }
-        }
-        visible
-    }
-}
-
-fn key(object: &Value) -> String {
-    [object.namespace(), object.name()].join("/")
-}
-
-fn objects(list: &Value) -> Objects {
-    list.list_at(&["items"]).iter().map(|object| (key(object), object.resource_version().to_string())).collect()
-}
-
-fn binding(name: &str, role: &str) -> Value {
-    value!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "alice"}]
-    })
-}
-
-/// Numbers that are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides
-    }
-
-    fn pick<'s>(&mut self, of: &[&'s str]) -> &'s str {
-        of[self.roll(of.len())]
-    }
-}
+use request::User;
+use support::cluster::{Cluster, Dice, MAPS, NAMES, NAMESPACES, Objects, binding, key, objects};
+use support::{Watch, map, send_as};
 
 /// Changes an object or a role.
 async fn change(cluster: &Cluster, dice: &mut Dice, step: usize) {
@@ -294,4 +169,74 @@ async fn pages_and_orders_tell_nothing_of_what_is_hidden() {
     // Who is not known is told nothing.
     let anonymous = send_as(&cluster.api, &User::anonymous(), &[MAPS, "?authorized=true"].concat(), "").await;
     assert_eq!(anonymous.map(|_| ()).map_err(|status| status.code), Err(403));
+}
+
+/// `namespaceObject` needs the right to get the namespace, and tells nothing of the namespaces of hidden objects.
+#[tokio::test]
+async fn filters_look_at_namespaces_that_their_user_may_get() {
+    let cluster = Cluster::new().await;
+    for namespace in NAMESPACES {
+        cluster
+            .must("POST", &["namespaces"], value!({"metadata": {"name": namespace, "labels": {"seen": namespace}}}))
+            .await;
+        let mut object = map(value!({"a": "b"}));
+        object.set_meta_str("name", "w");
+        cluster.must("POST", &["namespaces", namespace, "configmaps"], object).await;
+    }
+    let rule = value!([{"verbs": ["get"], "apiGroups": [""], "resources": ["namespaces"]}]);
+    cluster.must("POST", &["clusterroles"], value!({"metadata": {"name": "namespaces"}, "rules": (rule)})).await;
+    for (namespace, role) in [("a", "all"), ("a", "namespaces"), ("b", "all"), ("c", "namespaces")] {
+        cluster.must("POST", &["namespaces", namespace, "rolebindings"], binding(role, role)).await;
+    }
+    let query = "?authorized=true&filter=namespaceObject.metadata.labels.seen!=''";
+    let why = cluster.get(&[MAPS, query].concat()).await.unwrap_err();
+    let text = r#"namespaces "b" is forbidden: User "alice" cannot get resource "namespaces" in API group "" in the namespace "b""#;
+    assert_eq!(why, (403, text.to_string()));
+    cluster.must("POST", &["namespaces", "b", "rolebindings"], binding("namespaces", "namespaces")).await;
+    let list = cluster.list(query).await.unwrap();
+    assert_eq!(objects(&list).into_keys().collect::<Vec<_>>(), ["a/w", "b/w"]);
+    // What is known of a namespace follows roles like everything else.
+    let mut watch = cluster.watch(&query[1..]).await;
+    assert_eq!(watch.names(2).await, ["ADDED w", "ADDED w"]);
+    cluster.must("DELETE", &["namespaces", "a", "rolebindings", "all"], Value::Null).await;
+    let (event, object) = next(&mut watch).await;
+    assert_eq!((event.as_str(), key(&object).as_str()), ("DELETED", "a/w"));
+}
+
+/// Secrets of a user whose roles allow `list-redacted` and not `list`.
+#[tokio::test]
+async fn a_verb_allows_secrets_without_their_values() {
+    let cluster = Cluster::new().await;
+    for namespace in ["a", "b"] {
+        let secret = value!({"metadata": {"name": "s"}, "data": {"key": "c2VjcmV0"}});
+        cluster.must("POST", &["namespaces", namespace, "secrets"], secret).await;
+    }
+    let rule = value!([{"verbs": ["list-redacted"], "apiGroups": [""], "resources": ["secrets", "configmaps"]}]);
+    cluster.must("POST", &["clusterroles"], value!({"metadata": {"name": "redacted"}, "rules": (rule)})).await;
+    cluster.must("POST", &["namespaces", "a", "rolebindings"], binding("redacted", "redacted")).await;
+    let a = "/api/v1/namespaces/a/secrets";
+    let list = cluster.get(a).await.unwrap();
+    let one = cluster.get(&[a, "s"].join("/")).await.unwrap();
+    for secret in [&list.list_at(&["items"])[0], &one] {
+        let sizes = secret.at(&["metadata", "annotations", "lists.ferrokube.io/redacted"]).as_str();
+        assert_eq!((secret.str_at(&["data", "key"]), sizes), ("", Some(r#"{"key":6}"#)));
+    }
+    let counted = cluster.get(&[a, "?count=true&groupBy=data.key"].concat()).await.unwrap();
+    assert_eq!(counted.list_at(&["groups"])[0].list_at(&["values"]), [Value::from("")]);
+    let response = send_as(&cluster.api, &cluster.alice, &[a, "?watch=true"].concat(), "").await.unwrap();
+    let (event, told) = next(&mut Watch::of(response).await.unwrap()).await;
+    assert_eq!((event.as_str(), told.str_at(&["data", "key"])), ("ADDED", ""));
+    for url in [
+        "/api/v1/secrets",
+        "/api/v1/namespaces/b/secrets",
+        "/api/v1/namespaces/a/configmaps",
+        "/api/v1/namespaces/a/secrets/s/history",
+    ] {
+        assert_eq!(cluster.get(url).await.map_err(|(code, _)| code), Err(403), "{url}");
+    }
+    // Who may list them sees them whole.
+    let rule = value!([{"verbs": ["list", "get"], "apiGroups": [""], "resources": ["secrets"]}]);
+    cluster.must("POST", &["clusterroles"], value!({"metadata": {"name": "whole"}, "rules": (rule)})).await;
+    cluster.must("POST", &["namespaces", "a", "rolebindings"], binding("whole", "whole")).await;
+    assert_eq!(cluster.get(&[a, "s"].join("/")).await.unwrap().str_at(&["data", "key"]), "c2VjcmV0");
 }

@@ -329,6 +329,7 @@ impl Server {
             record.impersonated(&user, constraint);
         }
         call.origin = origin.map(|origin| Arc::new(origin.acting_as(&user.name)));
+        call.only_visible = self.api.limits.authorized_lists_for.iter().any(|group| user.is_member(group));
         call.user = user;
         // Proxied servers must not see the client's credentials.
         self.authenticator.strip(&mut call.headers);
@@ -419,7 +420,7 @@ impl Server {
         classified(reply.warn(&warnings), admission.as_deref())
     }
 
-    /// Refuses a call that is permitted in part: another server would not know in which.
+    /// Refuses a call that is permitted in part, or with Secrets redacted: another server would not know that.
     fn not_elsewhere(&self, call: &Permitted<Call>) -> Reply {
         let status = call.access().refusal("");
         failure(&status, &self.api.accept_of_status(call))
@@ -435,7 +436,7 @@ impl Server {
         }
         let backend = self.aggregator.as_ref().and_then(|aggregator| aggregator.backend(&call.info.path));
         if let Some(backend) = backend {
-            if call.is_in_part() {
+            if call.is_limited() {
                 return self.not_elsewhere(&call);
             }
             return Box::pin(backend.answer(&call, body, peer.address.ip(), audit_id)).await;
@@ -443,7 +444,7 @@ impl Server {
         if let Some(peers) = &self.peers {
             let able = peers.serving(&call);
             if !able.is_empty() {
-                if call.is_in_part() {
+                if call.is_limited() {
                     return self.not_elsewhere(&call);
                 }
                 return Box::pin(peers.answer(&able, &call, body, peer.address.ip(), audit_id)).await;

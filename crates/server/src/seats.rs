@@ -110,10 +110,12 @@ pub fn list_cost<'a>(catalog: &Catalog, call: &'a Call) -> (flow::ListOptions<'a
         send_initial_events: value("sendInitialEvents") == "true",
     };
     let storage = catalog.get(&info.group, &info.version, &info.resource).and_then(|found| found.storage.as_ref());
-    let stats = storage.map(|storage| {
-        let (count, bytes) = (storage.cache.len() as u64, storage.cache.encoded_bytes() as u64);
-        flow::ObjectStats { count, average_bytes: bytes.checked_div(count).unwrap_or(0) }
-    });
+    let looked_at = match rest::is_find(info) {
+        true => Some(rest::looked_at_by_find(catalog)),
+        false => storage.map(|storage| (storage.cache.len() as u64, storage.cache.encoded_bytes() as u64)),
+    };
+    let stats = looked_at
+        .map(|(count, bytes)| flow::ObjectStats { count, average_bytes: bytes.checked_div(count).unwrap_or(0) });
     (options, stats)
 }
 

@@ -140,7 +140,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// Text of objects must not steer a terminal.
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

@@ -10,11 +10,12 @@ use registry::Catalog;
 use rest::{Call, Reply, ReplyBody, accept};
 
 use super::Discovery;
-use crate::conditional;
 use crate::openapi::{Document, Form, url};
+use crate::{conditional, extensions};
 
 /// The media types of a version of OpenAPI, and what is answered for each.
-type Forms = [(&'static str, Form, &'static str); 3];
+type FormChoice = (&'static str, Form, &'static str);
+type Forms = [FormChoice; 3];
 
 const V2_FORMS: Forms = [
     ("json", Form::Json, "application/json"),
@@ -40,12 +41,12 @@ pub async fn answer(discovery: &Discovery, call: &Call) -> Reply {
             let mut headers = HeaderMap::new();
             headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
             headers.append(VARY, HeaderValue::from_static("Accept"));
-            let Some((form, media)) = choose(call, &V2_FORMS) else {
+            let Some((form, media)) = choose(call, forms(call, &V2_FORMS)) else {
                 return empty(StatusCode::NOT_ACCEPTABLE, headers);
             };
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
             let document = snapshot.documents.v2().clone();
-            match ready(document.clone(), catalog, form, now).await {
+            match ready(call, document.clone(), catalog, form, now).await {
                 Some((etag, bytes)) => conditional::reply(call, headers, &etag, document.modified(now), || bytes),
                 None => empty(StatusCode::INTERNAL_SERVER_ERROR, HeaderMap::new()),
             }
@@ -54,7 +55,8 @@ pub async fn answer(discovery: &Discovery, call: &Call) -> Reply {
             // Upstream leaves the type to be guessed, and this is the guess.
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-            match blocking(move || snapshot.documents.index(&catalog, now)).await {
+            let extended = extensions::are_asked_for(call);
+            match blocking(move || snapshot.documents.index(&catalog, now, extended)).await {
                 Some(index) => conditional::reply(call, headers, "", now, || index.into()),
                 None => empty(StatusCode::INTERNAL_SERVER_ERROR, HeaderMap::new()),
             }
@@ -62,6 +64,12 @@ pub async fn answer(discovery: &Discovery, call: &Call) -> Reply {
         Some(rest) => {
             let name = rest.strip_prefix('/').unwrap_or(rest);
             match snapshot.documents.v3(name) {
+                None if name == extensions::DOCUMENT => {
+                    let mut headers = HeaderMap::new();
+                    headers.insert(VARY, HeaderValue::from_static("Accept"));
+                    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                    conditional::reply(call, headers, "", now, || extensions::document().into())
+                }
                 Some(document) => group_version(call, name, document.clone(), catalog, now).await,
                 None => empty(StatusCode::NOT_FOUND, HeaderMap::new()),
             }
@@ -78,12 +86,14 @@ async fn group_version(
 ) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    let Some((form, media)) = choose(call, &V3_FORMS) else { return empty(StatusCode::NOT_ACCEPTABLE, headers) };
+    let Some((form, media)) = choose(call, forms(call, &V3_FORMS)) else {
+        return empty(StatusCode::NOT_ACCEPTABLE, headers);
+    };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    let Some((etag, bytes)) = ready(document.clone(), catalog, form, now).await else {
+    let Some((etag, bytes)) = ready(call, document.clone(), catalog, form, now).await else {
         return empty(StatusCode::INTERNAL_SERVER_ERROR, HeaderMap::new());
     };
-    if let Some(hash) = call.query("hash").filter(|hash| !hash.is_empty()) {
+    if let Some(hash) = call.query("hash").filter(|hash| !hash.is_empty() && !extensions::are_asked_for(call)) {
         if hash != etag {
             headers.insert(http::header::ETAG, conditional::header(&format!("\"{etag}\"")));
             headers.insert(LOCATION, conditional::header(&url(name, &etag)));
@@ -97,8 +107,13 @@ async fn group_version(
     conditional::reply(call, headers, &etag, document.modified(now), || bytes)
 }
 
+/// The forms of a document. There is no protobuf of extensions.
+fn forms<'f>(call: &Call, all: &'f Forms) -> &'f [FormChoice] {
+    if extensions::are_asked_for(call) { &all[..1] } else { all }
+}
+
 /// The first clause that names one of the forms.
-fn choose(call: &Call, forms: &Forms) -> Option<(Form, &'static str)> {
+fn choose(call: &Call, forms: &[FormChoice]) -> Option<(Form, &'static str)> {
     let header = match accept::header(&call.headers) {
         "" => "*/*",
         header => header,
@@ -112,8 +127,18 @@ fn choose(call: &Call, forms: &Forms) -> Option<(Form, &'static str)> {
 }
 
 /// A document and its hash. What has to be written first is written on a blocking thread.
-async fn ready(document: Arc<Document>, catalog: Arc<Catalog>, form: Form, now: Timestamp) -> Option<(String, Bytes)> {
+async fn ready(
+    call: &Call,
+    document: Arc<Document>,
+    catalog: Arc<Catalog>,
+    form: Form,
+    now: Timestamp,
+) -> Option<(String, Bytes)> {
+    let extended = extensions::are_asked_for(call);
     let get = move || {
+        if extended {
+            return document.extended(&catalog);
+        }
         let bytes = document.bytes(&catalog, form);
         (document.etag(&catalog, now).to_string(), bytes)
     };

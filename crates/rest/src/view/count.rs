@@ -12,11 +12,11 @@ use super::path::FieldPath;
 use super::reader::ObjectReader;
 use super::wrong;
 use crate::large::aside;
-use crate::list;
 use crate::media::{Media, Transform};
 use crate::options::ListOptions;
 use crate::reply::Reply;
 use crate::scope::Scope;
+use crate::{list, past};
 
 /// The most groups of one answer, and how long their values may be together.
 const GROUPS_MAX: usize = 10_000;
@@ -52,11 +52,10 @@ impl ListCount {
     /// The answer to a list.
     pub async fn answer(&self, scope: &Arc<Scope>, options: &ListOptions) -> Result<Reply, Status> {
         check_form(scope)?;
-        if self.by.is_empty()
-            && options.filter.is_everything()
-            && let Some((sum, revision)) = counted(scope, options).await?
+        if options.filter.is_everything()
+            && let Some(reply) = self.counted(scope, options).await?
         {
-            return Ok(self.reply(scope, revision, sum, &HashMap::new()));
+            return Ok(reply);
         }
         let storage = scope.storage()?;
         let mut page = list::page(scope, options).await?;
@@ -83,6 +82,38 @@ impl ListCount {
             };
         }
         Ok(self.reply(scope, page.revision, sum, &groups))
+    }
+
+    /// All objects of the request's range at once, where the cache has counted them already.
+    async fn counted(&self, scope: &Scope, options: &ListOptions) -> Result<Option<Reply>, Status> {
+        let storage = scope.storage()?;
+        let namespace = &scope.call.info.namespace;
+        let by_field = match self.headers.as_deref() {
+            _ if past::asked(scope, true).is_some() => return Ok(None),
+            _ if self.by.is_empty() => None,
+            Some([field]) if namespace.is_empty() => Some(field),
+            _ => return Ok(None),
+        };
+        let failed = |error| storage.read_failed(error, "list");
+        match (options.revision()?, options.resource_version_match.as_str()) {
+            (None | Some(0), _) if storage.cache.fresh().await.is_err() => return Ok(None),
+            (None | Some(0), _) => {}
+            (Some(_), "Exact") => return Ok(None),
+            (Some(revision), _) => storage.cache.wait_for(revision).await.map_err(failed)?,
+        }
+        let Some(field) = by_field else {
+            let (count, bytes, revision) = storage.cache.count(&storage.range(namespace));
+            return Ok(Some(self.reply(scope, revision, Sum { count, bytes }, &HashMap::new())));
+        };
+        let Some((counted, revision)) = storage.cache.count_by(field, GROUPS_MAX) else { return Ok(None) };
+        let (mut all, mut groups, mut values_bytes) = (Sum::default(), HashMap::new(), 0);
+        for (value, count, bytes) in counted {
+            all.count += count;
+            all.bytes += bytes;
+            values_bytes += value.len();
+            groups.insert(vec![Str::from(value)], Sum { count, bytes });
+        }
+        Ok((values_bytes <= VALUES_BYTES_MAX).then(|| self.reply(scope, revision, all, &groups)))
     }
 
     fn add(
@@ -166,23 +197,6 @@ fn check_form(scope: &Scope) -> Result<(), Status> {
         ));
     }
     Ok(())
-}
-
-/// All objects of the request's range at once, where the cache has them as they are asked for.
-async fn counted(scope: &Scope, options: &ListOptions) -> Result<Option<(Sum, i64)>, Status> {
-    let storage = scope.storage()?;
-    let failed = |error| storage.read_failed(error, "list");
-    match (options.revision()?, options.resource_version_match.as_str()) {
-        (None | Some(0), _) => {
-            if storage.cache.fresh().await.is_err() {
-                return Ok(None);
-            }
-        }
-        (Some(_), "Exact") => return Ok(None),
-        (Some(revision), _) => storage.cache.wait_for(revision).await.map_err(failed)?,
-    }
-    let (count, bytes, revision) = storage.cache.count(&storage.range(&scope.call.info.namespace));
-    Ok(Some((Sum { count, bytes }, revision)))
 }
 
 /// Whether the headers of objects, which selectors look at, have all of these fields.

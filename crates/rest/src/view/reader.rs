@@ -26,6 +26,11 @@ impl ObjectReader {
         ObjectReader { resource: scope.resource.clone(), paths, redacts }
     }
 
+    /// Whole objects of a resource.
+    pub fn whole(resource: Arc<Resource>, redacts: bool) -> ObjectReader {
+        ObjectReader { resource, paths: None, redacts }
+    }
+
     /// The object; None if it cannot be read.
     pub fn read(&self, object: Readable<'_>) -> Result<Option<Value>, Error> {
         let Some(storage) = &self.resource.storage else { return Ok(None) };

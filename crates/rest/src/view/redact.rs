@@ -1,7 +1,9 @@
 //! Redaction: Secrets with their keys and sizes, and without their values, for users who may know which there are and no more
 //! (`--redact-secrets-for`).
 
+use authz::Permitted;
 use object::{Map, Meta, Value};
+use request::{User, Verb};
 
 use crate::Call;
 
@@ -10,11 +12,27 @@ const SIZES: &str = "lists.ferrokube.io/redacted";
 /// Where kubectl keeps an object that it applied, as a whole.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Whether the answer to a request is redacted: it is about Secrets, and its user is in one of the groups.
-pub fn is_for(groups: &[String], call: &Call) -> bool {
+/// Whether the answer to a request is redacted: it is about Secrets, and its user is in one of the groups or may read them only so.
+pub fn is_for(groups: &[String], call: &Permitted<Call>) -> bool {
     let info = &call.info;
-    let is_secret = info.resource == "secrets" && info.group.is_empty();
-    is_secret && groups.iter().any(|group| call.user.is_member(group))
+    call.is_redacted() || is_secrets(&info.group, &info.resource) && is_member(groups, &call.user)
+}
+
+/// Whether Secrets are redacted for a user, whatever roles say.
+pub fn is_member(groups: &[String], user: &User) -> bool {
+    groups.iter().any(|group| user.is_member(group))
+}
+
+/// Whether these are Secrets.
+pub fn is_secrets(group: &str, resource: &str) -> bool {
+    resource == "secrets" && group.is_empty()
+}
+
+/// Whether a request reads Secrets: `list-redacted` allows that.
+pub fn reads(call: &Call) -> bool {
+    let info = &call.info;
+    let reads = matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
+    info.is_resource && reads && info.subresource.is_empty() && is_secrets(&info.group, &info.resource)
 }
 
 /// Removes the values of a Secret. A Secret that was redacted stays as it is.

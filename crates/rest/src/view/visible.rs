@@ -7,10 +7,9 @@ use authz::Visible;
 use cache::Object;
 use object::Status;
 use registry::{Error, ListCondition, Pace, Readable, ResourceStorage};
-use storage::Key;
 
-use crate::Call;
 use crate::scope::Scope;
+use crate::{Call, find};
 
 /// The parameter, and the header that a client can send with every request.
 pub const PARAMETER: &str = "authorized";
@@ -18,12 +17,18 @@ const HEADER: &str = "ferrokube-authorized";
 /// A decision that is known takes about as long as reading so many bytes.
 const DECIDED_BYTES: usize = 64;
 
-/// Whether a request asks for what its user may see: a list or watch that says so in a parameter or in a header.
+/// Whether a request asks for what its user may see: a list or watch that says so in the parameter, or else in the header, or else the
+/// one of a user for whom that is the default. Objects of all kinds are always asked for so.
 pub fn is_asked_for(call: &Call) -> bool {
     let info = &call.info;
     let is_listing = matches!(info.verb, request::Verb::List | request::Verb::Watch);
-    let asks = || matches!(call.query(PARAMETER), Some("true" | "1")) || call.header(HEADER) == "true";
-    info.is_resource && is_listing && info.subresource.is_empty() && !info.is_watch_path && asks()
+    let asks = || match (call.query(PARAMETER), call.header(HEADER)) {
+        (Some(text), _) => matches!(text, "true" | "1"),
+        (None, "") => call.only_visible,
+        (None, text) => text == "true",
+    };
+    let is_stored = info.is_resource && is_listing && info.subresource.is_empty() && !info.is_watch_path;
+    find::is_asked_for(info) || is_stored && asks()
 }
 
 /// That the user of a request may see an object.
@@ -42,21 +47,15 @@ impl VisibleObjects {
 
     /// Decides about an object unless that is known. True if an authorizer was asked.
     pub async fn decide(&self, object: &Object) -> Result<bool, Status> {
-        let Some((namespace, name)) = self.place(object.key()) else { return Ok(false) };
+        let Some((namespace, name)) = self.storage.place(object.key()) else { return Ok(false) };
         self.visible.decide(namespace, name).await.map_err(Status::internal)
     }
 
     /// Forgets what was decided about the namespace of an object.
     pub fn undecide(&self, object: &Object) {
-        if let Some((namespace, _)) = self.place(object.key()) {
+        if let Some((namespace, _)) = self.storage.place(object.key()) {
             self.visible.undecide(namespace);
         }
-    }
-
-    /// The namespace and the name that a key stands for.
-    fn place<'k>(&self, key: &'k Key) -> Option<(&'k str, &'k str)> {
-        let below = key.as_str()?.strip_prefix(&self.storage.prefix)?;
-        if self.storage.namespaced { below.split_once('/') } else { Some(("", below)) }
     }
 }
 
@@ -73,7 +72,7 @@ impl ListCondition for VisibleObjects {
 
     fn holds(&self, object: Readable<'_>, work: &mut usize) -> Result<bool, Error> {
         *work += DECIDED_BYTES;
-        Ok(self.place(object.key()).is_some_and(|(namespace, name)| self.visible.sees(namespace, name)))
+        Ok(self.storage.place(object.key()).is_some_and(|(namespace, name)| self.visible.sees(namespace, name)))
     }
 
     fn again(&self) -> Arc<dyn ListCondition> {

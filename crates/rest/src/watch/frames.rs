@@ -172,7 +172,10 @@ impl Frames {
         };
         Ok(match (matching(now)?, matching(before)?) {
             (Some(object), None) => Some(("ADDED", object)),
-            (Some(object), Some(_)) => Some(("MODIFIED", object)),
+            (Some(object), Some(before)) => {
+                let tells = self.filter.tells_of(object, before, work)?;
+                tells.then_some(("MODIFIED", object))
+            }
             (None, Some(object)) => Some(("DELETED", object)),
             (None, None) => None,
         })

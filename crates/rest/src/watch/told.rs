@@ -21,7 +21,7 @@ use super::Converted;
 use super::frames::{Chunk, Frames};
 use crate::answers::Room;
 use crate::scope::Scope;
-use crate::view::VisibleObjects;
+use crate::view::ListContext;
 
 /// A chunk that has so much is sent before more is looked at.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -31,7 +31,7 @@ const ENTRY_BYTES: usize = 128;
 const LOOKS_MAX: usize = 16;
 
 pub struct ToldObjects {
-    visible: VisibleObjects,
+    context: ListContext,
     changes: SelectAll<Changes>,
     /// The change of decisions that the present ones follow.
     decided: DecisionsChanged,
@@ -66,22 +66,23 @@ impl ToldObjects {
         (part, range): (Part, &KeyRange),
         filter: &registry::Filter,
     ) -> Result<Option<Box<ToldObjects>>, Status> {
-        let Some(visible) = scope.view.as_ref().and_then(|view| view.visible.clone()) else { return Ok(None) };
+        let context = scope.view.as_ref().map(|view| view.context.clone()).filter(|context| !context.is_empty());
+        let Some(context) = context else { return Ok(None) };
         let told = match start {
-            Start::Now => ToldObjects::nothing(scope, visible, part),
+            Start::Now => ToldObjects::nothing(scope, context, part),
             Start::After(revision) => {
-                Box::pin(ToldObjects::after(scope, visible, (part, range), filter, revision)).await?
+                Box::pin(ToldObjects::after(scope, context, (part, range), filter, revision)).await?
             }
         };
         Ok(Some(Box::new(told)))
     }
 
     /// A watch that begins with the current objects.
-    fn nothing(scope: &Scope, visible: VisibleObjects, part: Part) -> ToldObjects {
+    fn nothing(scope: &Scope, context: ListContext, part: Part) -> ToldObjects {
         ToldObjects {
-            decided: visible.visible.changed(),
-            changes: futures::stream::select_all(visible.visible.changes()),
-            visible,
+            decided: context.changed(),
+            changes: futures::stream::select_all(context.changes()),
+            context,
             objects: BTreeMap::new(),
             settled: 0,
             differences: VecDeque::new(),
@@ -95,19 +96,19 @@ impl ToldObjects {
     /// cache reaches back so far; otherwise the client has to list again.
     async fn after(
         scope: &Scope,
-        visible: VisibleObjects,
+        context: ListContext,
         (part, range): (Part, &KeyRange),
         filter: &registry::Filter,
         revision: Revision,
     ) -> Result<ToldObjects, Status> {
-        let mut told = ToldObjects::nothing(scope, visible, part);
+        let mut told = ToldObjects::nothing(scope, context, part);
         let storage = scope.storage()?;
         storage.cache.wait_for(revision).await.map_err(|error| storage.read_failed(error, "watch"))?;
         let snapshot = storage.cache.snapshot_at(range, revision);
         let snapshot = snapshot.filter(|_| told.decided.revision <= revision);
         let mut objects = snapshot.ok_or_else(|| Status::expired(EXPIRED))?.objects;
         storage.select(&mut objects, filter, usize::MAX).await?;
-        if told.visible.visible.changed() != told.decided {
+        if told.context.changed() != told.decided {
             return Err(Status::expired(EXPIRED));
         }
         told.objects = objects.into_iter().map(|object| (object.key().clone(), object)).collect();
@@ -127,7 +128,7 @@ impl ToldObjects {
 
     /// Whether roles have changed since decisions were made.
     pub fn is_outdated(&self) -> bool {
-        self.visible.visible.changed() != self.decided
+        self.context.changed() != self.decided
     }
 
     /// Takes over what came from the cache.
@@ -168,7 +169,7 @@ impl ToldObjects {
                 }
                 self.tell_item(frames, &item, &mut work, out).await?
             } else if let Some(seen) = seen.take().filter(|_| self.is_outdated()) {
-                let changed = self.visible.visible.changed().revision;
+                let changed = self.context.changed().revision;
                 if seen < changed {
                     // The cache hears of the revision a little later than of the role. If it does not in time, this is tried again.
                     let _ = storage.cache.wait_for(changed).await;
@@ -190,7 +191,7 @@ impl ToldObjects {
     /// Whether an event is later than a change of roles that was not looked at.
     fn is_behind(&self, item: &Item) -> bool {
         let Item::Event(event) = item else { return false };
-        self.is_outdated() && event.revision > self.visible.visible.changed().revision
+        self.is_outdated() && event.revision > self.context.changed().revision
     }
 
     async fn tell_item(
@@ -229,9 +230,14 @@ impl ToldObjects {
             && self.shows(frames, object, work).await?
         {
             let known = self.objects.insert(key, object.clone());
-            let kind = if known.is_some() { "MODIFIED" } else { "ADDED" };
             let ready = frames.storage.prepare([object.clone()]).await;
-            return Ok(frames.change(kind, event, ready.only(), out));
+            let Some(known) = known else { return Ok(frames.change("ADDED", event, ready.only(), out)) };
+            let before = frames.storage.prepare([known]).await;
+            let tells = frames.filter.tells_of(ready.only(), before.only(), work)?;
+            return Ok(match tells {
+                true => frames.change("MODIFIED", event, ready.only(), out),
+                false => ControlFlow::Continue(()),
+            });
         }
         Ok(match self.objects.remove(&key) {
             Some(known) => tell(frames, "DELETED", &known, event.revision, out).await,
@@ -242,8 +248,12 @@ impl ToldObjects {
     /// Whether the client is shown an object, by the decisions that are in use.
     async fn shows(&mut self, frames: &Frames, object: &Arc<Object>, work: &mut usize) -> Result<bool, Status> {
         // New decisions are not for events before them: what they show comes when all of them are.
-        if !self.is_outdated() && self.visible.decide(object).await? && self.is_outdated() {
-            self.visible.undecide(object);
+        let is_known = match self.is_outdated() {
+            true => self.context.knows(object),
+            false => self.context.find_out(object, self.decided).await?,
+        };
+        if !is_known {
+            return Ok(false);
         }
         let ready = frames.storage.prepare([object.clone()]).await;
         frames.matches(ready.only(), work)
@@ -253,8 +263,8 @@ impl ToldObjects {
     async fn settle(&mut self, frames: &Frames, storage: &ResourceStorage) -> Result<(), Status> {
         let mut looks = 0;
         let (objects, revision) = loop {
-            let changed = self.visible.visible.changed();
-            self.visible.visible.forget();
+            let changed = self.context.changed();
+            self.context.forget();
             let snapshot = storage.cache.snapshot(&self.part);
             let mut objects = snapshot.objects;
             storage.select(&mut objects, &frames.filter, usize::MAX).await?;

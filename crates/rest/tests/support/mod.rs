@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Every test file uses a part of this.
 
+pub mod cluster;
+
 use std::sync::{Arc, OnceLock};
 
 use admission::{Chain, Plugin};
@@ -160,6 +162,7 @@ fn call(user: User, method: &str, url: &str, accept: &str) -> Box<Call> {
         timeout: std::time::Duration::from_secs(10),
         record: None,
         origin: None,
+        only_visible: false,
         finish: None,
     })
 }
