@@ -209,7 +209,7 @@ async fn fields_are_left_out_of_every_form() {
             let dropping = format!("{form};drop=metadata.labels");
             let got = pages(&server, path, kind, &dropping, "limit=7").await;
             assert!(got.iter().all(|object| gone(object, &["metadata", "labels"])), "{dropping}");
-            assert!(got.iter().all(|object| !gone(object, &["data", "even"]) == whole), "{dropping}");
+            assert!(got.iter().all(|object| gone(object, &["data", "even"]) != whole), "{dropping}");
         }
     }
     // A single object has the same fields.
@@ -597,7 +597,7 @@ async fn watches_turn_what_begins_to_match_into_added() {
             informer.apply(&event, got);
         }
         let all = single_gets(&server, maps, "").await;
-        let want: Vec<String> = keys(&all.into_iter().filter(|object| keep(object)).collect::<Vec<_>>());
+        let want: Vec<String> = keys(&all.into_iter().filter(keep).collect::<Vec<_>>());
         assert_eq!(informer.0.into_keys().collect::<Vec<_>>(), want, "{query}");
     }
 }

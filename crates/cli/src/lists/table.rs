@@ -128,7 +128,7 @@ mod tests {
         let mut table = TextTable::new(["NAME", "AGE"].map(str::to_string).into_iter());
         table.row(["a-long-name".to_string(), String::new()]);
         table.row(["b\x1b[2J".to_string(), "3d".to_string()]);
-        assert_eq!(table.lines(), ["NAME          AGE", "a-long-name   <none>", "b\u{fffd}[2J        3d"]);
+        assert_eq!(table.lines(), ["NAME          AGE", "a-long-name   <none>", "b\u{fffd}[2J         3d"]);
     }
 
     #[test]
