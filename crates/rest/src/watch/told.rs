@@ -16,6 +16,7 @@ use futures::stream::SelectAll;
 use object::Status;
 use registry::{EXPIRED, Pace, ResourceStorage};
 use storage::{Key, KeyRange, Revision};
+use tokio::time::Instant;
 
 use super::Converted;
 use super::frames::{Chunk, Frames};
@@ -29,6 +30,9 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const ENTRY_BYTES: usize = 128;
 /// So often the objects are looked at again because roles changed meanwhile; after that the watch goes on and looks again later.
 const LOOKS_MAX: usize = 16;
+/// After the objects were looked at again, they are left alone for so many times as long as that took: roles and namespaces that change all
+/// the time do not keep the server at it.
+const REST_TIMES: u32 = 4;
 
 pub struct ToldObjects {
     context: ListContext,
@@ -44,6 +48,8 @@ pub struct ToldObjects {
     /// Items that the watch has had from the cache and not looked at.
     waiting: VecDeque<Item>,
     part: Part,
+    /// The objects are not looked at again before.
+    rests_until: Instant,
     /// Counts what is remembered among the answers that the user has not read.
     room: Room,
 }
@@ -88,6 +94,7 @@ impl ToldObjects {
             differences: VecDeque::new(),
             waiting: VecDeque::new(),
             part,
+            rests_until: Instant::now(),
             room: scope.api.answers.take(scope.user(), 0),
         }
     }
@@ -261,7 +268,8 @@ impl ToldObjects {
 
     /// Decides anew, and finds out what that changes for the client.
     async fn settle(&mut self, frames: &Frames, storage: &ResourceStorage) -> Result<(), Status> {
-        let mut looks = 0;
+        tokio::time::sleep_until(self.rests_until).await;
+        let (began, mut looks) = (Instant::now(), 0);
         let (objects, revision) = loop {
             let changed = self.context.changed();
             self.context.forget();
@@ -293,6 +301,7 @@ impl ToldObjects {
             differences.push_back(Untold::Bookmark(revision));
         }
         self.differences.append(&mut differences);
+        self.rests_until = Instant::now() + began.elapsed() * REST_TIMES;
         (self.objects, self.settled) = (now, revision);
         Ok(())
     }
