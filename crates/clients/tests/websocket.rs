@@ -123,7 +123,7 @@ async fn messages_are_filtered() {
     let mut stream = client.connect(&[b"http/1.1"]).await.unwrap();
     let query = "authorized=true&filter=object.metadata.name%3D%3D%27e%27&fields=metadata.name";
     let ask = format!(
-        "GET {MAPS}?watch=true&resourceVersion=1&{query} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer admin-token\r\n\
+        "GET {MAPS}?watch=true&{query} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer admin-token\r\n\
          connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\norigin: http://x\r\n\
          sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
