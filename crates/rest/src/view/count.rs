@@ -73,7 +73,9 @@ impl ListCount {
                         Err(status) => return Err(list::failed(scope, &batch, batches.rest(), status).await),
                     };
                     self.add(&mut groups, &mut bytes, values, &object)?;
-                    pace.worked(storage.work_of_matching(&object)).await;
+                    // What was not in the header was decoded.
+                    let bytes = if self.headers.is_some() { 0 } else { object.value().len() };
+                    pace.worked(storage.work_of_matching(&object) + bytes).await;
                 }
             }
             objects = match &mut page.rest {

@@ -103,7 +103,7 @@ impl ListOrder {
                         Ok(ranked) => ranked,
                         Err(status) => return Err(list::failed(scope, &batch, batches.rest(), status).await),
                     };
-                    pace.worked(storage.work_of_matching(&object)).await;
+                    pace.worked(object.value().len()).await;
                     if after.as_ref().is_none_or(|after| self.compare(after, &ranked) == Ordering::Less) {
                         best.add(ranked)?;
                     }
