@@ -56,6 +56,35 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(anchor).collect()
 }
 
+/// The versions in the table of docs/versions.md are those that the tests build and the code states.
+#[test]
+fn the_compatibility_table_has_the_versions_that_are_tested() {
+    let page = read("docs/versions.md");
+    let cell = |with: &str| {
+        let row =
+            page.lines().find(|line| line.starts_with(&format!("| {with}"))).unwrap_or_else(|| panic!("no row {with}"));
+        row.split('|').nth(2).unwrap().trim().to_string()
+    };
+    let required = |file: &str, module: &str| {
+        let text = read(file);
+        let line = text
+            .lines()
+            .find(|line| line.trim_start_matches("require ").trim().starts_with(&format!("{module} v")))
+            .unwrap();
+        line.rsplit_once(" v").unwrap().1.to_string()
+    };
+    assert_eq!(cell("kubectl"), required("conformance/go.mod", "k8s.io/kubectl"));
+    assert_eq!(cell("kube-apiserver on the same etcd"), required("conformance/go.mod", "k8s.io/kubernetes"));
+    assert_eq!(cell("kube-controller-manager"), required("conformance/go.mod", "k8s.io/kubernetes"));
+    assert_eq!(cell("etcd"), required("conformance/etcd/go.mod", "go.etcd.io/etcd/server/v3"));
+    let disk = read("crates/storage-embedded/src/disk.rs");
+    let format = disk.lines().find_map(|line| line.strip_prefix("pub(crate) const FORMAT: i64 = ")).unwrap();
+    assert!(cell("embedded store").starts_with(format.trim_end_matches(';')), "{}", cell("embedded store"));
+    let versions = read("crates/apiserver/src/versions.rs");
+    let oldest = versions.split("minor: ").nth(1).unwrap().split(' ').next().unwrap();
+    assert_eq!(cell("behaviour"), format!("1.{oldest} to {}", facts::CURRENT));
+}
+
 #[test]
 fn links_lead_somewhere() {
     let mut wrong = Vec::new();

@@ -12,7 +12,6 @@ mod evaluation;
 mod hooks;
 mod meters;
 mod mutating;
-mod native;
 mod params;
 mod subject;
 #[cfg(test)]

@@ -33,6 +33,14 @@ impl Default for Versions {
 }
 
 impl Versions {
+    /// Those of a server that shows the behaviour of a version such as `1.36`, as the flag `--emulated-version` alone gives them.
+    pub fn emulating(version: &str) -> Result<Versions, String> {
+        let mut versions = Versions::default();
+        versions.set_emulated(Given(&[version.to_string()]))?;
+        versions.check()?;
+        Ok(versions)
+    }
+
     pub(crate) fn set_emulated(&mut self, given: Given<'_>) -> Result<(), String> {
         let Some(emulated) = release(given)? else { return Ok(()) };
         self.emulated = emulated;

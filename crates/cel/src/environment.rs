@@ -7,7 +7,7 @@ use object::Str;
 
 use crate::decl::Decl;
 use crate::escape::is_reserved;
-use crate::library::{Library, Overload, Version, jsonpatch, libraries, lists};
+use crate::library::{Library, Overload, Version, json, jsonpatch, libraries, lists};
 use crate::message::Message;
 use crate::syntax::Macros;
 use crate::types::{Link, Type};
@@ -71,6 +71,18 @@ impl Environment {
         DEVICES[usize::from(has_lists)].get_or_init(make).clone()
     }
 
+    /// The environment of expressions that convert custom resources: everything, and texts that hold JSON.
+    pub fn conversion() -> Arc<Environment> {
+        static CONVERSION: OnceLock<Arc<Environment>> = OnceLock::new();
+        let make = || {
+            let everything = Version { major: u16::MAX, minor: u16::MAX };
+            let mut environment = Environment { has_bindings: true, ..Environment::new(everything, false) };
+            environment.add(&json::LIBRARY);
+            Arc::new(environment)
+        };
+        CONVERSION.get_or_init(make).clone()
+    }
+
     /// The environment of the language's own conformance tests, which mix types in lists and maps.
     pub fn specification() -> Arc<Environment> {
         let everything = Version { major: u16::MAX, minor: u16::MAX };
@@ -117,7 +129,8 @@ impl Environment {
 
     /// Tells environments apart that understand expressions differently.
     pub(crate) fn fingerprint(&self) -> String {
-        format!("{:?} {} {} {}", self.version, self.has_patch_types, self.has_bindings, self.checks_literals)
+        let has_json = self.functions.contains_key("json.decode");
+        format!("{:?} {} {} {} {has_json}", self.version, self.has_patch_types, self.has_bindings, self.checks_literals)
     }
 
     fn since(&self, minor: u16) -> bool {

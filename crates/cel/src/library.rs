@@ -16,6 +16,7 @@ pub mod authorizer;
 pub mod cidr;
 pub mod format;
 pub mod ip;
+pub mod json;
 pub mod jsonpatch;
 pub mod lists;
 pub mod quantity;

@@ -17,8 +17,15 @@ pub struct Schemas {
 }
 
 impl Schemas {
-    fn get(&self, version: &str) -> Option<&Shape> {
+    pub fn get(&self, version: &str) -> Option<&Shape> {
         self.versions.iter().find(|(name, _)| name == version).map(|(_, shape)| shape)
+    }
+
+    /// Drops the fields of a converted object that the version does not know.
+    pub fn prune(&self, object: &mut Value, version: &GroupVersion) {
+        if let Some(shape) = self.get(&version.version).filter(|_| !self.preserve_unknown) {
+            custom::settle_converted(shape.schema(), object);
+        }
     }
 }
 
@@ -48,7 +55,7 @@ impl StoredCodec for VersionCodec {
         let (mut object, to) = (self.settled(read(bytes)?)?, self.kind.group_version());
         if object.api_version() != to.to_string() {
             self.rename(&mut object, &to);
-            self.prune(&mut object, &to);
+            self.schemas.prune(&mut object, &to);
         }
         Ok(object)
     }
@@ -84,7 +91,7 @@ impl StoredCodec for VersionCodec {
         }
         for (place, converted) in places.into_iter().zip(converter.convert(&objects, &to).await) {
             *place = Some(converted.map(|mut converted| {
-                self.prune(&mut converted, &to);
+                self.schemas.prune(&mut converted, &to);
                 converted
             }));
         }
@@ -94,7 +101,7 @@ impl StoredCodec for VersionCodec {
     async fn convert(&self, object: &Value, to: &GroupVersion) -> Result<Value, String> {
         let mut converted = self.convert_unpruned(object, to).await?;
         if converted.api_version() != object.api_version() {
-            self.prune(&mut converted, to);
+            self.schemas.prune(&mut converted, to);
         }
         Ok(converted)
     }
@@ -169,11 +176,5 @@ impl VersionCodec {
     /// The object in another version, where nothing but the version's name changes.
     fn rename(&self, object: &mut Value, to: &GroupVersion) {
         object.set_type(&to.with_kind(&self.kind.kind));
-    }
-
-    fn prune(&self, object: &mut Value, version: &GroupVersion) {
-        if let Some(shape) = self.schemas.get(&version.version).filter(|_| !self.schemas.preserve_unknown) {
-            custom::settle_converted(shape.schema(), object);
-        }
     }
 }

@@ -1,7 +1,10 @@
-//! Conversion by webhook: a ConversionReview is posted, and its answer checked as upstream checks it. Resources that the
-//! program defines are converted by a function of it.
+//! Conversion between the versions of a definition: by its webhook, by rules in its annotation, or, for resources that the program
+//! defines, by a function of it. All answers are checked in the same way.
 
+mod generate;
 mod meters;
+pub mod proof;
+mod rules;
 mod webhook;
 
 use std::sync::Arc;
@@ -10,6 +13,7 @@ use object::{Cursor, Errors, GroupVersion, Meta, Path, Value};
 use registry::Pace;
 
 pub use meters::ConversionMeters;
+pub use rules::RulesConverter;
 pub use webhook::ConvertingWebhook;
 
 /// How much work the conversion of an object counts as, for its turn on the processor.
@@ -24,6 +28,8 @@ type Conversion = Result<Value, String>;
 /// Who converts one definition's objects.
 pub enum Converter {
     ConvertingWebhook(ConvertingWebhook),
+    /// The webhook is called where the rules cannot be used.
+    Rules(RulesConverter, Option<ConvertingWebhook>),
     Function(Arc<ConvertFn>),
 }
 
@@ -35,16 +41,14 @@ impl Converter {
         }
         match self {
             Converter::ConvertingWebhook(webhook) => webhook.convert(objects, to).await,
+            Converter::Rules(rules, Some(webhook)) if rules.rules.is_err() => webhook.convert(objects, to).await,
+            Converter::Rules(rules, _) => paced(objects, |object| rules.convert(object, to)).await,
             Converter::Function(convert) => {
-                let mut conversions = Vec::with_capacity(objects.len());
-                let mut pace = Pace::default();
-                for object in objects {
+                let one = |object: &Value| {
                     let converted = convert(object.clone(), to).and_then(|converted| checked(object, converted, to));
-                    let failed = |why| format!("conversion of {} to {to} failed: {why}", kind_text(object));
-                    conversions.push(converted.map_err(failed));
-                    pace.worked(OBJECT_BYTES).await;
-                }
-                conversions
+                    converted.map_err(|why| format!("conversion of {} to {to} failed: {why}", kind_text(object)))
+                };
+                paced(objects, one).await
             }
         }
     }
@@ -54,6 +58,17 @@ impl Converter {
         let converted = self.convert(std::slice::from_ref(object), to).await.pop();
         converted.unwrap_or_else(|| Err(webhook::NO_OBJECTS.to_string()))
     }
+}
+
+/// Converts one object after the other and lets other tasks run in between.
+async fn paced(objects: &[Value], one: impl Fn(&Value) -> Conversion) -> Vec<Conversion> {
+    let mut conversions = Vec::with_capacity(objects.len());
+    let mut pace = Pace::default();
+    for object in objects {
+        conversions.push(one(object));
+        pace.worked(OBJECT_BYTES).await;
+    }
+    conversions
 }
 
 /// `group/version, Kind=Kind`.

@@ -1,5 +1,6 @@
 //! [`Definition`]: what a stored CustomResourceDefinition says, read once for each change.
 
+use cel::conversion::ANNOTATION;
 use object::{GroupVersion, Meta, Str, Value};
 use registry::ScalePaths;
 
@@ -28,6 +29,8 @@ pub struct Definition {
     pub versions: Vec<Version>,
     /// How objects are converted between versions; None where only the version's name changes.
     pub webhook: Option<ConversionWebhook>,
+    /// The annotation with conversion rules.
+    pub conversion_rules: Option<Str>,
 }
 
 /// `spec.conversion.webhook`.
@@ -84,6 +87,7 @@ impl Definition {
             webhook: Some(spec.field("conversion"))
                 .filter(|conversion| conversion.str_at(&["strategy"]) == "Webhook")
                 .map(|conversion| ConversionWebhook::read(object.name(), conversion.field("webhook"))),
+            conversion_rules: object.annotation(ANNOTATION).map(Str::from),
         }
     }
 

@@ -11,11 +11,13 @@ use registry::Resource;
 use storage::Entry;
 use tokio::task::JoinSet;
 
+use crate::conversion::proof;
 use crate::definition::Definition;
 use crate::definitions::{Definitions, Status};
 use crate::names::{Groups, Names};
 use crate::own::OwnServed;
 use crate::resource::{self, Opened};
+use crate::status::Condition;
 use crate::{finalize, status};
 
 /// Caches of custom resources that are loaded at once.
@@ -47,6 +49,8 @@ struct Known {
     settled: bool,
     /// The definition in the form of v1, if it was just read and has to be settled.
     object: Option<Value>,
+    /// How its conversion rules were found to be, while its status does not tell.
+    proven: Option<Condition>,
     /// What is served of it, and the state of the definition it was made from.
     opened: Option<(Made, Opened)>,
 }
@@ -58,11 +62,18 @@ struct Made {
     /// Goes up with changes of the spec, not when the deletion begins.
     generation: i64,
     accepted: Names,
+    /// An annotation, which the generation does not count.
+    conversion_rules: Option<Str>,
 }
 
 impl Made {
     fn of(definition: &Definition) -> Made {
-        Made { uid: definition.uid.clone(), generation: definition.generation, accepted: definition.accepted.clone() }
+        Made {
+            uid: definition.uid.clone(),
+            generation: definition.generation,
+            accepted: definition.accepted.clone(),
+            conversion_rules: definition.conversion_rules.clone(),
+        }
     }
 }
 
@@ -104,7 +115,8 @@ impl Follower {
         let opened = self.forget_known(&name).and_then(|known| known.opened);
         self.groups.add(&definition);
         let object = (!settled).then_some(object);
-        self.known.insert(name.clone(), Known { definition, entry: entry.clone(), settled, object, opened });
+        self.known
+            .insert(name.clone(), Known { definition, entry: entry.clone(), settled, object, proven: None, opened });
         name
     }
 
@@ -140,6 +152,7 @@ impl Follower {
             let served = || self.known.get(name).map(|known| known.definition.served_versions()).unwrap_or_default();
             (definitions.versions)(name, (!self.unreadable.contains(name)).then(served));
         }
+        self.prove(&changed).await;
         let mut outcome = Outcome::default();
         let decided = self.decide(definitions, changed, &mut outcome.writes);
         self.open(definitions, &decided).await;
@@ -153,6 +166,17 @@ impl Follower {
             self.works.spawn(async move { definitions.write_status(status).await });
         }
         decided.into_keys().for_each(|name| self.finalize(definitions, name));
+    }
+
+    /// Tries the conversion rules of those definitions whose status does not tell about them, away from the tasks that serve requests.
+    async fn prove(&mut self, changed: &[Str]) {
+        for name in changed {
+            let Some(known) = self.known.get_mut(name) else { continue };
+            let Some(object) = known.object.as_ref().filter(|object| !status::tells_of_rules(object)) else { continue };
+            let object = object.clone();
+            // A task that panics proves nothing, which the status then says nothing about.
+            known.proven = tokio::task::spawn_blocking(move || proof::prove(&object)).await.ok().flatten();
+        }
     }
 
     /// Decides about the names of definitions and of those that waited for such names: whether each of them is served.
@@ -199,6 +223,7 @@ impl Follower {
         let (before, checks_structure) = (object.field("status").clone(), status::may_lack_structure(&object));
         let named = status::with_names(object, &self.groups.taken(&known.definition), now);
         let wanted = status::with_findings(named, checks_structure, now);
+        let wanted = status::with_rules(wanted, known.proven.take(), now);
         self.groups.remove(&known.definition);
         known.definition = Definition::read(&wanted);
         self.groups.add(&known.definition);

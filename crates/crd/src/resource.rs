@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cache::{Budget, Cache, CacheOptions};
+use cel::conversion::ConversionRules;
 use cel::rules::Validator;
 use object::{GroupVersion, GroupVersionKind, Str, Value};
 use outbound::Webhooks;
@@ -19,7 +20,7 @@ use storage::{Entry, KeyRange, Store};
 
 use crate::codec::{Schemas, VersionCodec};
 use crate::columns::Printer;
-use crate::conversion::{ConversionMeters, ConvertFn, Converter, ConvertingWebhook};
+use crate::conversion::{ConversionMeters, ConvertFn, Converter, ConvertingWebhook, RulesConverter};
 use crate::definition::{Definition, Version, openapi_of};
 use crate::strategy::{Rules, VersionStrategy};
 
@@ -73,7 +74,7 @@ pub async fn open(
             .collect(),
         preserve_unknown: definition.preserve_unknown,
     });
-    let converter = converter(definition, stores, convert);
+    let converter = converter(definition, entry, &schemas, stores, convert);
     let terminating = Arc::new(AtomicBool::new(definition.terminating));
     let parts = definition.versions.iter().zip(&schemas.versions).map(|(version, (_, shape))| {
         let kind = definition.kind_in(version);
@@ -137,15 +138,45 @@ pub async fn open(
 }
 
 /// The converter of the objects; None where only the version's name changes.
-fn converter(definition: &Definition, stores: &Stores, convert: Option<Arc<ConvertFn>>) -> Option<Arc<Converter>> {
-    let webhook = definition.webhook.clone().map(|webhook| {
-        Converter::ConvertingWebhook(ConvertingWebhook {
-            webhooks: stores.webhooks.clone(),
-            webhook,
-            meters: stores.meters.clone(),
-        })
+fn converter(
+    definition: &Definition,
+    entry: &Arc<Entry>,
+    schemas: &Arc<Schemas>,
+    stores: &Stores,
+    convert: Option<Arc<ConvertFn>>,
+) -> Option<Arc<Converter>> {
+    let webhook = definition.webhook.clone().map(|webhook| ConvertingWebhook {
+        webhooks: stores.webhooks.clone(),
+        webhook,
+        meters: stores.meters.clone(),
     });
-    convert.map(Converter::Function).or(webhook).map(Arc::new)
+    let converter = match (convert, &definition.conversion_rules, webhook) {
+        (Some(convert), ..) => Converter::Function(convert),
+        (None, Some(_), webhook) => Converter::Rules(rules_converter(definition, entry, schemas, stores), webhook),
+        (None, None, webhook) => Converter::ConvertingWebhook(webhook?),
+    };
+    Some(Arc::new(converter))
+}
+
+/// The conversion rules, compiled from the stored definition when they are first used.
+fn rules_converter(
+    definition: &Definition,
+    entry: &Arc<Entry>,
+    schemas: &Arc<Schemas>,
+    stores: &Stores,
+) -> RulesConverter {
+    let (entry, expressions) = (entry.clone(), stores.expressions.clone());
+    let compile = move || match ConversionRules::read(&read_definition(&entry), &expressions) {
+        Some(Ok(rules)) => Ok(rules),
+        Some(Err(errors)) => Err(errors.aggregate()),
+        None => Err("the definition cannot be read".into()),
+    };
+    RulesConverter {
+        definition: definition.name.clone(),
+        rules: LazyLock::new(Box::new(compile)),
+        schemas: schemas.clone(),
+        meters: stores.meters.clone(),
+    }
 }
 
 /// The schema of a version, compiled from the stored definition when it is first used.
@@ -169,9 +200,14 @@ fn no_rules() -> Arc<Rules> {
 
 /// Reads the `openAPIV3Schema` of a version from the stored definition.
 fn read_openapi(entry: &Entry, version: &str) -> Value {
+    openapi_of(&read_definition(entry), version)
+}
+
+/// The stored definition in the form of v1; null if it cannot be read.
+fn read_definition(entry: &Entry) -> Value {
     let decoded = codec::json::decode(&entry.value, None, &mut codec::Notes::ignore());
     match decoded {
-        Ok(object) => openapi_of(&kinds::apiextensions::to_v1(object), version),
+        Ok(object) => kinds::apiextensions::to_v1(object),
         Err(error) => {
             tracing::error!(key = %entry.key.to_string(), %error, "a stored definition cannot be read");
             Value::Null

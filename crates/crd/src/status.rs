@@ -5,6 +5,7 @@ use kinds::apiextensions::Approval;
 use object::timestamp::Time;
 use object::{Str, Timestamp, Value, quote};
 
+use crate::conversion::proof;
 use crate::names::{Names, Taken};
 
 /// A condition to set.
@@ -157,6 +158,27 @@ pub fn with_findings(mut object: Value, checks_structure: bool, now: Timestamp) 
     object
 }
 
+/// Whether the status tells about the conversion rules as they are, or about none if there are none.
+pub fn tells_of_rules(object: &Value) -> bool {
+    let told = find(object, proof::CONDITION).map(|condition| condition.str_at(&["message"]));
+    match (proof::state_of(object), told) {
+        (None, None) => true,
+        (Some(state), Some(message)) => message.ends_with(&state),
+        _ => false,
+    }
+}
+
+/// The status with how the conversion rules were found to be; without rules it has no such condition.
+pub fn with_rules(mut object: Value, proven: Option<Condition>, now: Timestamp) -> Value {
+    if let Some(condition) = proven {
+        set(&mut object, &condition, now);
+    } else if find(&object, proof::CONDITION).is_some() && proof::state_of(&object).is_none() {
+        let conditions = object.slot(&["status", "conditions"]).make_list();
+        conditions.retain(|condition| condition.str_at(&["type"]) != proof::CONDITION);
+    }
+    object
+}
+
 /// Whether a definition has all the names it asks for, is established, and its conditions are as they should be.
 pub fn is_settled(object: &Value) -> bool {
     let says = |condition: Option<Condition>, kind: &str| match (condition, find(object, kind)) {
@@ -172,6 +194,7 @@ pub fn is_settled(object: &Value) -> bool {
         && is_true(object, "Established")
         && (Approval::of(object).is_none() || says(approval(object), "KubernetesAPIApprovalPolicyConformant"))
         && (!may_lack_structure(object) || says(structure(object), NON_STRUCTURAL))
+        && tells_of_rules(object)
 }
 
 fn find<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {

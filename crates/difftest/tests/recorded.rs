@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // In tests a failed assumption is a failed test, in helpers too.
 
+mod support;
+
 use std::collections::BTreeMap;
 
-use apiserver::{Config, OwnServiceConfig, StoreConfig, start};
+use apiserver::{StoreConfig, Versions};
 use difftest::{Client, cases, run};
 use storage_etcd::testing::Cluster;
 
@@ -25,22 +27,8 @@ async fn answers_are_the_same_on_etcd() {
 }
 
 async fn check(engine: &str, store: StoreConfig) {
-    let folder = tempfile::tempdir().unwrap();
-    let tokens = folder.path().join("tokens.csv");
-    std::fs::write(&tokens, "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,\"devs\"\n")
-        .unwrap();
-    let config = Config {
-        data_dir: folder.path().join("data"),
-        port: 0,
-        token_auth_file: Some(tokens),
-        disable_admission_plugins: vec!["ServiceAccount".into()],
-        store,
-        // A case asks for the address 10.0.0.77: in a small network another Service may have been given it by chance.
-        own_service: OwnServiceConfig { cluster_ip_range: "10.0.0.0/12".into(), ..OwnServiceConfig::default() },
-        ..Config::default()
-    };
-    let server = start(config).await.unwrap();
-    let client = Client::new(server.address, "admin-token").unwrap();
+    let server = support::server(store, Versions::default()).await;
+    let client = Client::new(server.running.address, "admin-token").unwrap();
     let (score, differences) = run(&client, cases().unwrap()).await;
     let floor: BTreeMap<&str, usize> = RATCHET
         .lines()
@@ -62,6 +50,6 @@ async fn check(engine: &str, store: StoreConfig) {
             difference.case, difference.step, difference.request, difference.want, difference.got
         );
     }
-    server.stop(std::time::Duration::ZERO).await;
+    server.stop().await;
     assert!(fallen.is_empty(), "scores fell on {engine} in {fallen:?}");
 }

@@ -8,6 +8,7 @@ mod validate;
 
 mod approval;
 mod conversion;
+mod conversion_rules;
 mod defaults;
 mod demands;
 mod field_path;

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use cel::library::authorizer::{Authorizer, Resource};
 use cel::policy::{Compiled, Refusal, Variable};
-use cel::{Arena, Limits, Outcome, Val, Variables};
+use cel::{Arena, Limits, Outcome, Val, Variables, native};
 use object::{Str, Value};
 
 use super::authorization::Answers;
-use super::native::native;
 
 /// What all expressions for one object may cost together.
 pub const BUDGET: u64 = 10_000_000;

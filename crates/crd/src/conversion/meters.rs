@@ -1,4 +1,4 @@
-//! Metrics of conversion webhooks, under upstream's names.
+//! Metrics of conversion webhooks, under upstream's names, and of conversion by rules.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,10 +13,14 @@ const CALL_SECONDS: &[f64] = &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0,
 const CONVERSION_SECONDS: &[f64] =
     &[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384];
 
+/// Seconds a conversion by rules took: from a microsecond.
+const RULES_SECONDS: &[f64] = &[1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2, 0.1, 1.0];
+
 pub struct ConversionMeters {
     requests: Family<Counter>,
     calls: Family<Histogram>,
     conversions: Family<Histogram>,
+    rules: Family<Histogram>,
 }
 
 impl Default for ConversionMeters {
@@ -40,6 +44,12 @@ impl Default for ConversionMeters {
                 &["crd_name", "from_version", "to_version", "succeeded"],
                 || Histogram::new(CONVERSION_SECONDS),
             ),
+            rules: Family::new(
+                "ferrokube_crd_conversion_rules_duration_seconds",
+                "Time to convert a custom resource by the rules of its definition.",
+                &["crd_name", "from_version", "to_version", "succeeded"],
+                || Histogram::new(RULES_SECONDS),
+            ),
         }
     }
 }
@@ -58,9 +68,16 @@ impl ConversionMeters {
         self.conversions.with(&[definition, from, to, succeeded]).observe(seconds);
     }
 
+    /// Counts the conversion of one object by rules.
+    pub fn record_rules(&self, definition: &str, from: &str, to: &str, succeeded: bool, took: Duration) {
+        let succeeded = if succeeded { "true" } else { "false" };
+        self.rules.with(&[definition, from, to, succeeded]).observe(took.as_secs_f64());
+    }
+
     pub fn write(&self, out: &mut String) -> fmt::Result {
         self.requests.write(out)?;
         self.calls.write(out)?;
-        self.conversions.write(out)
+        self.conversions.write(out)?;
+        self.rules.write(out)
     }
 }

@@ -5,7 +5,7 @@ use object::{Cursor, Errors, Meta, Value, names};
 use registry::{Context, Deletion, Facts, Strategy};
 
 use super::demands::Demands;
-use super::{approval, v1, validate, warnings};
+use super::{approval, conversion_rules, v1, validate, warnings};
 use crate::common::{conditions, versioned};
 
 const SPEC: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec";
@@ -74,6 +74,7 @@ impl Strategy for Definition {
         if cx.version != "v1beta1" {
             approval::validate(&object, None, errors);
         }
+        conversion_rules::validate(&object, None, errors);
         preserve_unknown(&object.field("spec"), &demands, errors);
     }
 
@@ -90,6 +91,7 @@ impl Strategy for Definition {
         if cx.version != "v1beta1" {
             approval::validate(new, Some(old), errors);
         }
+        conversion_rules::validate(new, Some(old), errors);
         preserve_unknown(&spec, &demands, errors);
     }
 

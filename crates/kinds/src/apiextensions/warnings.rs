@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use object::{Value, quote};
 
+use super::conversion_rules;
+
 /// Schemas nest no deeper than documents do; this bounds the walk all the same.
 const MAX_DEPTH: usize = 100;
 
@@ -19,7 +21,9 @@ pub fn of(object: &Value, old: Option<&Value>) -> Vec<String> {
             quote(kind)
         )
     });
-    formats.chain(sets).collect()
+    let rules =
+        conversion_rules::warning(object).filter(|_| old.is_none_or(|old| conversion_rules::warning(old).is_none()));
+    formats.chain(sets).chain(rules).collect()
 }
 
 #[derive(Default)]
