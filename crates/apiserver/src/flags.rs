@@ -178,16 +178,7 @@ pub fn command(called_as: &str) -> Command {
         )
         .arg(console())
         .arg(quota())
-        .arg(groups(
-            "redact-secrets-for",
-            "Show Secrets with their keys and sizes and without their values to members of this group, in every answer. \
-             Can be given several times [default: none]",
-        ))
-        .arg(groups(
-            "authorized-lists-for",
-            "Send members of this group what they may see of a list or watch, instead of a refusal where they may not see all \
-             of it, as the parameter authorized=true does for one request. Can be given several times [default: none]",
-        ))
+        .args(reads_of_groups())
         .args(history::arguments())
         .arg(
             Arg::new("v")
@@ -230,6 +221,22 @@ fn quota() -> Arg {
              are refused as etcd refuses them; deletions are not. A negative number is no limit [default: 2147483648]",
         )
         .help_heading("ferrokube")
+}
+
+/// Flags that say how reads of members of groups are answered.
+fn reads_of_groups() -> [Arg; 2] {
+    [
+        groups(
+            "redact-secrets-for",
+            "Show Secrets with their keys and sizes and without their values to members of this group, in every answer. \
+             Can be given several times [default: none]",
+        ),
+        groups(
+            "authorized-lists-for",
+            "Send members of this group what they may see of a list or watch, instead of a refusal where they may not see all \
+             of it, as the parameter authorized=true does for one request. Can be given several times [default: none]",
+        ),
+    ]
 }
 
 /// A flag that takes groups of users.
