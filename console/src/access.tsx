@@ -1,7 +1,7 @@
 // Who may do what to an object: the rules of RBAC read backwards, and what all authorizers together say about one user.
-import { useState } from "preact/hooks";
-import { json, message } from "./api";
-import type { Resource } from "./resources";
+import { json } from "./api";
+import { type Resource, item } from "./resources";
+import { TryRequest } from "./requests";
 import { Failure, Panel, Table, Text, useRead } from "./ui";
 
 interface Rule {
@@ -38,7 +38,7 @@ export function verbsOf(rules: Rule[], group: string, resource: string, name: st
   return VERBS.filter((verb) => about.some((rule) => has(rule.verbs, verb)));
 }
 
-async function grants(of: Resource, namespace: string, name: string, signal: AbortSignal): Promise<Grant[]> {
+export async function grants(of: Resource, namespace: string, name: string, signal: AbortSignal): Promise<Grant[]> {
   const read = async <T,>(path: string) => (await json<{ items: T[] }>(RBAC + path, { signal })).items;
   const within = `/namespaces/${encodeURIComponent(namespace)}`;
   const [clusterRoles, clusterBindings, roles, bindings] = await Promise.all([
@@ -63,9 +63,18 @@ async function grants(of: Resource, namespace: string, name: string, signal: Abo
 }
 
 export function Access({ of, namespace, name }: { of: Resource; namespace: string; name: string }) {
-  const read = useRead((signal) => grants(of, namespace, name, signal), [of, namespace, name]);
   return (
     <>
+      <Grants of={of} namespace={namespace} name={name} />
+      <TryRequest title="Why, or why not" path={item(of, namespace, name)} />
+    </>
+  );
+}
+
+/** Who may do what by RBAC. */
+export function Grants({ of, namespace, name }: { of: Resource; namespace: string; name: string }) {
+  const read = useRead((signal) => grants(of, namespace, name, signal), [of, namespace, name]);
+  return (
       <Panel title="By RBAC" note="members of system:masters may do everything besides; other authorizers are not read backwards" wide>
         {read.error !== undefined && <Failure error={read.error} doing="read roles and bindings" />}
         {read.value && (
@@ -82,44 +91,5 @@ export function Access({ of, namespace, name }: { of: Resource; namespace: strin
           />
         )}
       </Panel>
-      <Why of={of} namespace={namespace} name={name} />
-    </>
-  );
-}
-
-interface Review {
-  status: { allowed: boolean; denied?: boolean; reason?: string; evaluationError?: string };
-}
-
-/** Asks all authorizers about one user. */
-function Why({ of, namespace, name }: { of: Resource; namespace: string; name: string }) {
-  const [answer, setAnswer] = useState("");
-  const ask = async (event: Event) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    const value = (field: string) => String(form.get(field) ?? "").trim();
-    const groups = value("groups").split(",").map((group) => group.trim()).filter(Boolean);
-    const spec = { user: value("user"), groups, resourceAttributes: { group: of.group, version: of.version, resource: of.resource, namespace, name, verb: value("verb") } };
-    try {
-      const review = await json<Review>("/apis/authorization.k8s.io/v1/subjectaccessreviews", {
-        method: "POST",
-        body: JSON.stringify({ apiVersion: "authorization.k8s.io/v1", kind: "SubjectAccessReview", spec }),
-      });
-      const { allowed, denied, reason, evaluationError } = review.status;
-      setAnswer([allowed ? "Allowed." : denied ? "Denied." : "Not allowed: no authorizer has an opinion.", reason, evaluationError].filter(Boolean).join(" "));
-    } catch (error) {
-      setAnswer(message(error));
-    }
-  };
-  return (
-    <Panel title="Why, or why not" note="asks all authorizers in order" wide>
-      <form class="filters" onSubmit={ask}>
-        <input name="user" required aria-label="User" placeholder="User, such as system:serviceaccount:ns:name" />
-        <input name="groups" aria-label="Groups, separated by commas" placeholder="Groups, with commas" />
-        <select name="verb" aria-label="Verb">{VERBS.map((verb) => <option>{verb}</option>)}</select>
-        <button type="submit">Ask</button>
-      </form>
-      <p role="status"><Text of={answer} max={2000} /></p>
-    </Panel>
   );
 }

@@ -1,4 +1,5 @@
 // Requests to the server that sent the page. All go through its ordinary chain as the signed-in user.
+import { parse } from "./yaml";
 
 const KEY = "ferrokube-console-key";
 
@@ -10,6 +11,7 @@ export class ApiError extends Error {
     readonly code: number,
     message: string,
     readonly status?: Status,
+    readonly headers?: Headers,
   ) {
     super(message);
   }
@@ -78,32 +80,16 @@ export async function send(path: string, options: Options = {}): Promise<Respons
   const text = await response.text();
   const status = statusOf(text, response.headers.get("content-type") ?? "");
   if (response.status === 401) onSignedOut.call();
-  throw new ApiError(response.status, status?.message ?? text.slice(0, 1000), status);
+  throw new ApiError(response.status, status?.message ?? text.slice(0, 1000), status, response.headers);
 }
 
 /** The Status of a failed request; undefined if its text is the message. */
 export function statusOf(text: string, type: string): Status | undefined {
-  if (type.includes("yaml")) return { message: yamlText(text, "message"), reason: yamlText(text, "reason") };
   try {
-    return JSON.parse(text) as Status;
+    const status = type.includes("yaml") ? parse(text) : JSON.parse(text);
+    return typeof status === "object" && status !== null ? (status as Status) : undefined;
   } catch {
     return undefined;
-  }
-}
-
-/** A text at the top of a document in YAML, in any of the ways that the server writes texts. */
-function yamlText(document: string, field: string): string | undefined {
-  const found = new RegExp(`^${field}: (.*)((?:\\n(?: .*)?)*)`, "m").exec(document);
-  if (!found) return undefined;
-  const [, first = "", more = ""] = found;
-  if (/^[|>]/.test(first)) return more.replace(/^\n {2}/gm, "\n").trim();
-  const whole = (first + more.replace(/\n\s*/g, " ")).trim();
-  if (whole.startsWith("'")) return whole.slice(1, -1).replaceAll("''", "'");
-  if (!whole.startsWith('"')) return whole;
-  try {
-    return JSON.parse(whole) as string;
-  } catch {
-    return whole;
   }
 }
 

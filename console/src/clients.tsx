@@ -1,7 +1,8 @@
 // Who costs what: clients, the last requests of one, and one request with its stages.
 import { json, query } from "./api";
+import { Audited, tryRequest } from "./requests";
 import type { ClientRow, Cost, Now, Seen } from "./figures";
-import { Ago, Empty, Failure, Panel, Table, Text, bytes, millis, number, usePoll } from "./ui";
+import { Ago, Empty, Failure, Panel, Table, Text, bytes, millis, number, usePoll, useRead } from "./ui";
 
 export function clientLink(client: { user: string; agent: string; address: string }): string {
   return "#/client" + query({ user: client.user, agent: client.agent === "(several)" ? "" : client.agent, address: client.address });
@@ -135,8 +136,20 @@ function OneRequest({ of }: { of: Seen }) {
         <dd>{millis(of.cpu)} CPU, {bytes(of.bytes)}, {number(of.seatSeconds)} seat seconds</dd>
         <dt>queue</dt>
         <dd><Text of={of.flowSchema || "–"} /> → <Text of={of.priorityLevel || "–"} /></dd>
+        <dt>groups</dt>
+        <dd><Text of={of.groups.join(", ") || "–"} max={600} /></dd>
+        <dt>authorized by</dt>
+        <dd><Text of={of.reason || "–"} max={600} /></dd>
         <dt>audit ID</dt>
         <dd class="mono"><Text of={of.auditID} /></dd>
+        <dt>audit record</dt>
+        <dd><AuditRecord of={of} /></dd>
+        {of.annotations.map(([name, value]) => (
+          <>
+            <dt><Text of={name} max={80} /></dt>
+            <dd class="mono"><Text of={value} max={600} /></dd>
+          </>
+        ))}
       </dl>
       <h3>Stages, {millis(of.seconds)} in all</h3>
       <table class="stages">
@@ -152,4 +165,16 @@ function OneRequest({ of }: { of: Seen }) {
       </table>
     </Panel>
   );
+}
+
+/** By method: the audit policy sees requests as they were sent. */
+const METHODS: Record<string, string> = { create: "POST", update: "PUT", patch: "PATCH", delete: "DELETE", deletecollection: "DELETE", post: "POST", put: "PUT" };
+
+/** How much the audit log has of a request, by the policy in force now. */
+function AuditRecord({ of }: { of: Seen }) {
+  const request = { method: METHODS[of.verb] ?? "GET", path: of.target, user: of.user, groups: of.groups };
+  const read = useRead((signal) => tryRequest(request, signal), [of.auditID]);
+  if (read.error !== undefined) return <span class="dim">not known: that needs the verb post on /console/api/request</span>;
+  if (!read.value) return <>…</>;
+  return read.value.audit ? <Audited of={read.value.audit} /> : <>none: no audit log is kept</>;
 }

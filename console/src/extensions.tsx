@@ -1,17 +1,24 @@
 // What extends the server, and boxes to try it out.
 import { useState } from "preact/hooks";
-import { ApiError, type Obj, json, message, query, send, text } from "./api";
+import { Grants } from "./access";
+import { Admission } from "./admission";
+import { type Obj, json } from "./api";
+import { type Condition, Conditions } from "./conditions";
+import { Definitions } from "./definitions";
 import { readMetrics } from "./figures";
-import { resourceOf } from "./find";
-import { collection } from "./resources";
-import { Empty, Failure, Panel, Table, Text, duration, useRead } from "./ui";
+import { TryRequest } from "./requests";
+import { type Resource, resources, title } from "./resources";
+import { Tokens } from "./tokens";
+import { Empty, Failure, Panel, Table, Tabs, Text, duration, useRead } from "./ui";
 
 const TABS: Record<string, [string, () => preact.JSX.Element]> = {
   definitions: ["Definitions", Definitions],
   services: ["APIServices", Services],
-  flow: ["Flow schemas", Flow],
   admission: ["Admission", Admission],
-  certificates: ["Certificates", Certificates],
+  authorization: ["Authorization", Authorization],
+  requests: ["Requests", Requests],
+  flow: ["Flow schemas", Flow],
+  certificates: ["Certificates and tokens", Certificates],
   features: ["Features and flags", Features],
 };
 
@@ -21,59 +28,9 @@ export function ExtensionsPage({ tab }: { tab: string }) {
   return (
     <main>
       <h1>Extensions</h1>
-      <nav class="tabs" aria-label="Extensions">
-        {Object.entries(TABS).map(([one, [label]]) => (
-          <a href={`#/extensions/${one}`} aria-current={one === name ? "page" : undefined}>{label}</a>
-        ))}
-      </nav>
+      <Tabs label="Extensions" current={name} tabs={Object.entries(TABS).map(([name, [title]]) => ({ name, title, link: `#/extensions/${name}` }))} />
       <Tab />
     </main>
-  );
-}
-
-interface Condition {
-  type: string;
-  status: string;
-  reason?: string;
-  message?: string;
-}
-
-/** The conditions that are not as they should be, with their reasons. */
-function Conditions({ of, good }: { of: Condition[] | undefined; good: string[] }) {
-  const wrong = good.filter((type) => of?.find((one) => one.type === type)?.status !== "True");
-  const others = (of ?? []).filter((one) => !good.includes(one.type) && one.status === "True" && one.type !== "KubernetesAPIApprovalPolicyConformant");
-  if (wrong.length === 0 && others.length === 0) return <span class="good">{good.join(", ")}</span>;
-  const shown = [...wrong.map((type) => of?.find((one) => one.type === type) ?? { type, status: "Unknown" }), ...others] as Condition[];
-  return <span class="warn"><Text of={shown.map((one) => `${one.status === "True" ? "" : "not "}${one.type}: ${one.reason ?? ""} ${one.message ?? ""}`).join("; ")} max={300} /></span>;
-}
-
-interface Definition extends Obj {
-  spec: { group: string; names: { plural: string; kind: string }; versions: { name: string; served: boolean; storage: boolean; deprecated?: boolean }[]; conversion?: { strategy?: string } };
-  status?: { conditions?: Condition[]; storedVersions?: string[] };
-}
-
-function Definitions() {
-  const read = useRead((signal) => json<{ items: Definition[] }>("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", { signal }), []);
-  return (
-    <Panel title="Definitions of custom resources" wide>
-      {read.error !== undefined && <Failure error={read.error} doing="list definitions" />}
-      {read.value && (
-        <Table
-          label="Definitions"
-          rows={read.value.items}
-          first={0}
-          by={(one) => one.metadata.name}
-          empty="There are no custom resources. Apply a CustomResourceDefinition, and it is here."
-          columns={[
-            { title: "resource", sort: (one) => one.metadata.name, cell: (one) => <a href={`#/objects/${encodeURIComponent(one.spec.group)}/${encodeURIComponent(one.spec.names.plural)}`}><Text of={one.metadata.name} max={120} /></a> },
-            { title: "versions", cell: (one) => <Text of={one.spec.versions.map((v) => v.name + (v.storage ? " (stored)" : "") + (v.served ? "" : " (not served)") + (v.deprecated ? " (deprecated)" : "")).join(", ")} /> },
-            { title: "stored before", cell: (one) => <Text of={one.status?.storedVersions?.join(", ")} /> },
-            { title: "conversion", sort: (one) => one.spec.conversion?.strategy ?? "None", cell: (one) => one.spec.conversion?.strategy ?? "None" },
-            { title: "conditions", cell: (one) => <Conditions of={one.status?.conditions} good={["NamesAccepted", "Established"]} /> },
-          ]}
-        />
-      )}
-    </Panel>
   );
 }
 
@@ -112,137 +69,60 @@ interface Schema extends Obj {
 
 function Flow() {
   const read = useRead((signal) => json<{ items: Schema[] }>("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", { signal }), []);
-  const [answer, setAnswer] = useState<Record<string, string>>();
-  const [error, setError] = useState<unknown>();
+  return (
+    <Panel title="Flow schemas" note="in the order in which they are tried; a request can be tried under Requests" wide>
+      {read.error !== undefined && <Failure error={read.error} doing="list flow schemas" />}
+      {read.value && (
+        <Table
+          label="Flow schemas"
+          rows={[...read.value.items].sort((a, b) => a.spec.matchingPrecedence - b.spec.matchingPrecedence || a.metadata.name.localeCompare(b.metadata.name))}
+          by={(one) => one.metadata.name}
+          empty="There are no flow schemas."
+          columns={[
+            { title: "precedence", number: true, cell: (one) => one.spec.matchingPrecedence },
+            { title: "name", cell: (one) => <a href={`#/objects/flowcontrol.apiserver.k8s.io/flowschemas/-/${encodeURIComponent(one.metadata.name)}`}><Text of={one.metadata.name} /></a> },
+            { title: "level", cell: (one) => <Text of={one.spec.priorityLevelConfiguration.name} /> },
+            { title: "flows by", cell: (one) => one.spec.distinguisherMethod?.type ?? "none" },
+          ]}
+        />
+      )}
+    </Panel>
+  );
+}
+
+/** Who may do what to the objects of a kind, and what the authorizers say of one request. */
+function Authorization() {
+  const [asked, setAsked] = useState<{ of: Resource; namespace: string; name: string }>();
+  const [error, setError] = useState("");
   const ask = async (event: Event) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const value = (name: string) => String(form.get(name) ?? "").trim();
-    const groups = value("groups").split(",").map((group) => group.trim()).filter(Boolean);
-    const asked = query({ method: value("method"), path: value("path"), user: value("user") }) + groups.map((group) => `&group=${encodeURIComponent(group)}`).join("");
-    setError(undefined);
-    try {
-      setAnswer(await json<Record<string, string>>("/console/api/flow" + asked));
-    } catch (error) {
-      setError(error);
-    }
+    const wanted = value("resource").toLowerCase();
+    const all = await resources().catch(() => []);
+    const of = all.find((one) => [title(one), one.resource, one.kind.toLowerCase(), ...one.shortNames].includes(wanted));
+    setError(of ? "" : "The server serves no such resource.");
+    setAsked(of && { of, namespace: of.namespaced ? value("namespace") : "", name: value("name") });
   };
   return (
     <>
-      <Panel title="Where would a request go?" wide>
+      <Panel title="Who can" note="by RBAC" wide>
         <form class="filters" onSubmit={ask}>
-          <select name="method" aria-label="Method">{["GET", "POST", "PUT", "PATCH", "DELETE"].map((method) => <option>{method}</option>)}</select>
-          <input name="path" required class="long" aria-label="Path" placeholder="/api/v1/namespaces/default/pods" />
-          <input name="user" required aria-label="User" placeholder="User" />
-          <input name="groups" aria-label="Groups, separated by commas" placeholder="Groups" defaultValue="system:authenticated" />
-          <button type="submit">Try</button>
+          <input name="resource" required aria-label="Resource" placeholder="Resource, such as pods" />
+          <input name="namespace" aria-label="Namespace" placeholder="Namespace" />
+          <input name="name" aria-label="Name" placeholder="Name" />
+          <button type="submit">Who can?</button>
         </form>
-        <div role="status">
-          {error !== undefined && <Failure error={error} doing="try it" />}
-          {answer && <p>{answer.verb} <Text of={answer.resource} /> matches <b><Text of={answer.flowSchema} /></b> and goes to <b><Text of={answer.priorityLevel} /></b>.</p>}
-        </div>
+        <p role="status" class="bad">{error}</p>
       </Panel>
-      <Panel title="Flow schemas" note="in the order in which they are tried" wide>
-        {read.error !== undefined && <Failure error={read.error} doing="list flow schemas" />}
-        {read.value && (
-          <Table
-            label="Flow schemas"
-            rows={[...read.value.items].sort((a, b) => a.spec.matchingPrecedence - b.spec.matchingPrecedence || a.metadata.name.localeCompare(b.metadata.name))}
-            by={(one) => one.metadata.name}
-            empty="There are no flow schemas."
-            columns={[
-              { title: "precedence", number: true, cell: (one) => one.spec.matchingPrecedence },
-              { title: "name", cell: (one) => <a href={`#/objects/flowcontrol.apiserver.k8s.io/flowschemas/-/${encodeURIComponent(one.metadata.name)}`}><Text of={one.metadata.name} /></a> },
-              { title: "level", cell: (one) => <Text of={one.spec.priorityLevelConfiguration.name} /> },
-              { title: "flows by", cell: (one) => one.spec.distinguisherMethod?.type ?? "none" },
-            ]}
-          />
-        )}
-      </Panel>
+      {asked && <Grants {...asked} />}
+      <TryRequest title="Why, or why not" />
     </>
   );
 }
 
-const REGISTRATIONS = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
-
-const EXAMPLE = `apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: try
-  namespace: default
-data: {}
-`;
-
-function Admission() {
-  const read = useRead(
-    async (signal) => {
-      const lists = await Promise.all(
-        REGISTRATIONS.map(async (resource) => {
-          const list = await json<{ items: Obj[] }>(`/apis/admissionregistration.k8s.io/v1/${resource}`, { signal }).catch((error) => {
-            if (error instanceof ApiError && error.code === 404) return { items: [] };
-            throw error;
-          });
-          return list.items.map((object) => ({ resource, object }));
-        }),
-      );
-      return lists.flat();
-    },
-    [],
-  );
-  return (
-    <>
-      <TryOut />
-      <Panel title="Webhooks and policies" wide>
-        {read.error !== undefined && <Failure error={read.error} doing="list webhooks and policies" />}
-        {read.value && (
-          <Table
-            label="Webhooks and policies"
-            rows={read.value}
-            by={(one) => one.resource + one.object.metadata.name}
-            empty="Neither webhooks nor policies are registered."
-            columns={[
-              { title: "name", sort: (one) => one.object.metadata.name, cell: (one) => <a href={`#/objects/admissionregistration.k8s.io/${one.resource}/-/${encodeURIComponent(one.object.metadata.name)}`}><Text of={one.object.metadata.name} max={120} /></a> },
-              { title: "kind", sort: (one) => one.resource, cell: (one) => one.resource },
-            ]}
-          />
-        )}
-      </Panel>
-    </>
-  );
-}
-
-/** Sends an object as a dry run: admission says everything that it would say, and nothing is stored. */
-function TryOut() {
-  const [outcome, setOutcome] = useState<{ ok: boolean; text: string; warnings: string[] }>();
-  const attempt = async (event: Event) => {
-    event.preventDefault();
-    const body = String(new FormData(event.currentTarget as HTMLFormElement).get("object") ?? "");
-    const field = (name: string) => new RegExp(`^${name}:[ \\t]*["']?([^\\s"'#]+)`, "m").exec(body)?.[1] ?? "";
-    const namespace = /^ {2}namespace:[ \t]*["']?([^\s"'#]+)/m.exec(body)?.[1] ?? "default";
-    try {
-      const of = await resourceOf(field("apiVersion"), field("kind"));
-      if (!of) throw new Error("The server does not serve this apiVersion and kind.");
-      const asked = query({ dryRun: "All", fieldValidation: "Strict", fieldManager: "ferrokube-console" });
-      const response = await send(collection(of, namespace) + asked, { method: "POST", accept: "application/yaml", type: "application/yaml", body });
-      const warnings = (response.headers.get("warning") ?? "").split(/,\s*(?=299 )/).map((one) => one.replace(/^299 - "(.*)"$/, "$1")).filter(Boolean);
-      setOutcome({ ok: true, text: await response.text(), warnings });
-    } catch (error) {
-      setOutcome({ ok: false, text: message(error), warnings: [] });
-    }
-  };
-  return (
-    <Panel title="Try an object" note="created as a dry run: nothing is stored, and you need the right to create it" wide>
-      <form onSubmit={attempt}>
-        <textarea name="object" class="yaml small" aria-label="Object as YAML" spellcheck={false} defaultValue={EXAMPLE} />
-        <button type="submit">Try</button>
-      </form>
-      <div role="status">
-        {outcome && <p class={outcome.ok ? "good" : "bad"}>{outcome.ok ? "It would be created as:" : <Text of={outcome.text} max={3000} />}</p>}
-        {outcome?.warnings.map((warning) => <p class="warn"><Text of={warning} max={1000} /></p>)}
-        {outcome?.ok && <pre class="yaml"><bdi>{outcome.text}</bdi></pre>}
-      </div>
-    </Panel>
-  );
+function Requests() {
+  return <TryRequest title="Try a request" audits />;
 }
 
 interface Certificate {
@@ -260,44 +140,47 @@ function Certificates() {
   const read = useRead((signal) => json<{ items: Certificate[] }>("/console/api/certificates", { signal }), []);
   const left = (one: Certificate) => (one.ends === null ? -1 : one.ends - Date.now() / 1000);
   return (
-    <Panel title="Certificates" note="in the files that the server uses" wide>
-      {read.error !== undefined && <Failure error={read.error} doing="read /console/api/certificates" />}
-      {read.value && (
-        <Table
-          label="Certificates"
-          rows={read.value.items}
-          by={(one, at) => one.file + at}
-          empty="The server uses no certificate from a file."
-          columns={[
-            { title: "for", sort: (one) => one.purpose, cell: (one) => one.purpose },
-            { title: "name", sort: (one) => one.name, cell: (one) => <Text of={one.name} /> },
-            {
-              title: "ends in",
-              number: true,
-              sort: left,
-              cell: (one) =>
-                one.ends === null ? (
-                  <span class="bad"><Text of={one.problem} /></span>
-                ) : (
-                  <time class={left(one) < 0 ? "bad" : left(one) < SOON_SECONDS ? "warn" : ""} dateTime={new Date(one.ends * 1000).toISOString()} title={new Date(one.ends * 1000).toLocaleString()}>
-                    {left(one) < 0 ? "ended" : duration(left(one))}
-                  </time>
-                ),
-            },
-            { title: "file", sort: (one) => one.file, cell: (one) => <Text of={one.file} max={200} /> },
-          ]}
-        />
-      )}
-    </Panel>
+    <>
+      <Panel title="Certificates" note="in the files that the server uses" wide>
+        {read.error !== undefined && <Failure error={read.error} doing="read /console/api/certificates" />}
+        {read.value && (
+          <Table
+            label="Certificates"
+            rows={read.value.items}
+            by={(one, at) => one.file + at}
+            empty="The server uses no certificate from a file."
+            columns={[
+              { title: "for", sort: (one) => one.purpose, cell: (one) => one.purpose },
+              { title: "name", sort: (one) => one.name, cell: (one) => <Text of={one.name} /> },
+              {
+                title: "ends in",
+                number: true,
+                sort: left,
+                cell: (one) =>
+                  one.ends === null ? (
+                    <span class="bad"><Text of={one.problem} /></span>
+                  ) : (
+                    <time class={left(one) < 0 ? "bad" : left(one) < SOON_SECONDS ? "warn" : ""} dateTime={new Date(one.ends * 1000).toISOString()} title={new Date(one.ends * 1000).toLocaleString()}>
+                      {left(one) < 0 ? "ended" : duration(left(one))}
+                    </time>
+                  ),
+              },
+              { title: "file", sort: (one) => one.file, cell: (one) => <Text of={one.file} max={200} /> },
+            ]}
+          />
+        )}
+      </Panel>
+      <Tokens />
+    </>
   );
 }
 
 function Features() {
   const [filter, setFilter] = useState("");
   const gates = useRead(async (signal) => (await readMetrics(signal)).get("kubernetes_feature_enabled") ?? [], []);
-  const flags = useRead((signal) => text("/flagz", { accept: "text/plain", signal }), []);
+  const flags = useRead((signal) => json<{ flags: Record<string, string> }>("/console/api/flags", { signal }), []);
   const has = (line: string) => line.toLowerCase().includes(filter.toLowerCase());
-  const lines = (flags.value ?? "").split("\n").filter((line) => /^[a-z0-9-]+=/.test(line) && has(line));
+  const lines = Object.entries(flags.value?.flags ?? {}).map(([name, value]) => `${name}=${value}`).filter(has);
   return (
     <>
       <p><input type="search" aria-label="Filter" placeholder="Filter" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} /></p>
@@ -321,9 +204,9 @@ function Features() {
         </Panel>
         <Panel title="Flags">
           {flags.error !== undefined ? (
-            <Failure error={flags.error} doing="read /flagz, which the feature gate ComponentFlagz serves" />
+            <Failure error={flags.error} doing="read /console/api/flags" />
           ) : (
-            lines.length > 0 ? <pre class="yaml" tabIndex={0} aria-label="Flags"><bdi>{lines.join("\n")}</bdi></pre> : <Empty>No flag has this in it.</Empty>
+            flags.value && (lines.length > 0 ? <pre class="yaml" tabIndex={0} aria-label="Flags"><bdi>{lines.join("\n")}</bdi></pre> : <Empty>No flag has this in it.</Empty>)
           )}
         </Panel>
       </div>

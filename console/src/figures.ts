@@ -29,6 +29,9 @@ export interface Seen {
   code: number;
   message: string;
   warnings: string[];
+  groups: string[];
+  reason: string;
+  annotations: [string, string][];
   bytes: number;
   seconds: number;
   cpu: number;

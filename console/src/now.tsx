@@ -1,10 +1,12 @@
 // The first page: what the server does now.
-import { useEffect, useReducer, useState } from "preact/hooks";
-import { ApiError, text } from "./api";
+import { useEffect, useReducer } from "preact/hooks";
+import { ApiError, json, text } from "./api";
 import { Clients } from "./clients";
 import { Errors } from "./errors";
 import { type Metrics, type Now, History, by, one, readMetrics, readNow, sum } from "./figures";
 import { Plot, colour } from "./plot";
+import { link, title } from "./resources";
+import { Store } from "./store";
 import { Ago, Failure, Panel, Table, Text, bytes, duration, millis, number, usePoll } from "./ui";
 
 const history = new History();
@@ -15,6 +17,7 @@ export function NowPage() {
   const now = usePoll(2, readNow);
   const metrics = usePoll(10, readMetrics);
   const ready = usePoll(10, readReady);
+  const watched = usePoll(10, (signal) => json<{ items: Watched[] }>("/console/api/watches", { signal }));
   if (now.value) history.add(now.value);
   return (
     <main>
@@ -37,7 +40,7 @@ export function NowPage() {
             <Failure error={metrics.error} doing="read /metrics" />
           </Panel>
         )}
-        {metrics.value && <FromMetrics metrics={metrics.value} />}
+        {metrics.value && <FromMetrics metrics={metrics.value} watched={watched.value?.items ?? []} />}
         {now.value && <Parts now={now.value} />}
       </div>
     </main>
@@ -186,11 +189,20 @@ function Levels({ now, metrics }: { now: Now; metrics?: Metrics }) {
   );
 }
 
-function FromMetrics({ metrics }: { metrics: Metrics }) {
+/** How far the watchers of a resource are. */
+interface Watched {
+  group: string;
+  resource: string;
+  watchers: number;
+  behind: number;
+  events: number;
+}
+
+function FromMetrics({ metrics, watched }: { metrics: Metrics; watched: Watched[] }) {
   return (
     <>
       <Hooks metrics={metrics} />
-      <Watches metrics={metrics} />
+      <Watches metrics={metrics} watched={watched} />
       <Kinds metrics={metrics} />
       <Store metrics={metrics} />
     </>
@@ -198,27 +210,30 @@ function FromMetrics({ metrics }: { metrics: Metrics }) {
 }
 
 function Hooks({ metrics }: { metrics: Metrics }) {
-  const rows: { name: string; kind: string; calls: number; seconds: number; refused: number }[] = [];
+  const rows: { name: string; kind: string; at: string; calls: number; seconds: number; refused: number }[] = [];
+  const group = "admissionregistration.k8s.io";
   const webhook = "apiserver_admission_webhook_admission_duration_seconds";
   const rejected = by(metrics, "apiserver_admission_webhook_rejection_count", ["name"]);
   const seconds = by(metrics, `${webhook}_sum`, ["name", "type"]);
   for (const [key, calls] of by(metrics, `${webhook}_count`, ["name", "type"])) {
     const [name = "", type = ""] = key.split("\u0000");
-    rows.push({ name, kind: type === "admit" ? "mutating webhook" : "validating webhook", calls, seconds: (seconds.get(key) ?? 0) / calls, refused: rejected.get(name) ?? 0 });
+    const kind = type === "admit" ? "mutating" : "validating";
+    // The metrics name the webhook, not the configuration that it is in.
+    rows.push({ name, kind: `${kind} webhook`, at: link({ group, resource: `${kind}webhookconfigurations` }), calls, seconds: (seconds.get(key) ?? 0) / calls, refused: rejected.get(name) ?? 0 });
   }
   for (const [base, kind] of [
-    ["apiserver_validating_admission_policy_check", "validating policy"],
-    ["apiserver_mutating_admission_policy_check", "mutating policy"],
+    ["apiserver_validating_admission_policy_check", "validating"],
+    ["apiserver_mutating_admission_policy_check", "mutating"],
   ] as const) {
     const total = by(metrics, `${base}_total`, ["policy"]);
     const time = by(metrics, `${base}_duration_seconds_sum`, ["policy"]);
     for (const [name, calls] of total) {
       const refused = (metrics.get(`${base}_total`) ?? []).filter((one) => one.labels.policy === name && one.labels.enforcement_action === "deny");
-      rows.push({ name, kind, calls, seconds: (time.get(name) ?? 0) / calls, refused: refused.reduce((all, one) => all + one.value, 0) });
+      rows.push({ name, kind: `${kind} policy`, at: link({ group, resource: `${kind}admissionpolicies` }, "", name), calls, seconds: (time.get(name) ?? 0) / calls, refused: refused.reduce((all, one) => all + one.value, 0) });
     }
   }
   return (
-    <Panel title="Webhooks and policies" note="since the start">
+    <Panel title="Webhooks and policies" note="time and refusals since the start">
       <Table
         label="Webhooks and policies"
         rows={rows}
@@ -226,7 +241,7 @@ function Hooks({ metrics }: { metrics: Metrics }) {
         by={(row) => row.kind + row.name}
         empty="No webhook or policy has seen a request. Register one, and its times and refusals are here."
         columns={[
-          { title: "name", sort: (row) => row.name, cell: (row) => <Text of={row.name} /> },
+          { title: "name", sort: (row) => row.name, cell: (row) => <a href={row.at}><Text of={row.name} /></a> },
           { title: "kind", sort: (row) => row.kind, cell: (row) => row.kind },
           { title: "calls", number: true, sort: (row) => row.calls, cell: (row) => number(row.calls) },
           { title: "mean", number: true, sort: (row) => row.seconds, cell: (row) => millis(row.seconds) },
@@ -237,30 +252,34 @@ function Hooks({ metrics }: { metrics: Metrics }) {
   );
 }
 
-function Watches({ metrics }: { metrics: Metrics }) {
-  const open = by(
-    new Map([["open", (metrics.get("apiserver_longrunning_requests") ?? []).filter((one) => one.labels.verb === "WATCH")]]),
-    "open",
-    ["group", "resource"],
-  );
+function Watches({ metrics, watched }: { metrics: Metrics; watched: Watched[] }) {
   const sent = by(metrics, "apiserver_watch_events_sizes_sum", ["group", "resource"]);
   const events = by(metrics, "apiserver_watch_events_total", ["group", "resource"]);
-  const rows = [...new Set([...open.keys(), ...events.keys()])].map((key) => {
+  const now = new Map(watched.map((one) => [one.group + "\u0000" + one.resource, one]));
+  const rows = [...new Set([...now.keys(), ...events.keys()])].map((key) => {
     const [group = "", resource = ""] = key.split("\u0000");
-    return { group, resource, open: open.get(key) ?? 0, bytes: sent.get(key) ?? 0, events: events.get(key) ?? 0 };
+    const { watchers = 0, behind = 0, events: lag = 0 } = now.get(key) ?? {};
+    return { group, resource, watchers, behind, lag, bytes: sent.get(key) ?? 0, events: events.get(key) ?? 0 };
   });
   return (
-    <Panel title="Watches" note="by resource">
+    <Panel title="Watches" note="by resource; the server's own are among them">
       <Table
         label="Watches"
-        rows={rows.filter((row) => row.open > 0 || row.events > 0)}
-        first={1}
+        rows={rows.filter((row) => row.watchers > 0 || row.events > 0)}
+        first={2}
         most={12}
         by={(row) => row.group + "/" + row.resource}
         empty="There are no watches."
         columns={[
-          { title: "resource", sort: (row) => row.resource, cell: (row) => <Text of={row.group ? `${row.resource}.${row.group}` : row.resource} /> },
-          { title: "open", number: true, sort: (row) => row.open, cell: (row) => number(row.open) },
+          { title: "resource", sort: (row) => row.resource, cell: (row) => <a href={link(row)}><Text of={title(row)} /></a> },
+          { title: "open", number: true, sort: (row) => row.watchers, cell: (row) => number(row.watchers) },
+          {
+            title: "lag",
+            number: true,
+            hint: "events that the slowest watcher has not been sent yet, and how many watchers have such events",
+            sort: (row) => row.lag + row.behind / 1e6,
+            cell: (row) => (row.behind > 0 ? <span class={row.lag > 100 ? "bad" : "warn"}>{number(row.lag)} ({row.behind})</span> : <span class="dim">0</span>),
+          },
           { title: "events", number: true, sort: (row) => row.events, cell: (row) => number(row.events) },
           { title: "bytes", number: true, sort: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
         ]}
@@ -305,41 +324,6 @@ function Kinds({ metrics }: { metrics: Metrics }) {
   );
 }
 
-function Store({ metrics }: { metrics: Metrics }) {
-  const [open, setOpen] = useState(false);
-  const seconds = by(metrics, "etcd_request_duration_seconds_sum", ["operation"]);
-  const rows = [...by(metrics, "etcd_request_duration_seconds_count", ["operation"])].map(([operation, calls]) => ({
-    operation,
-    calls,
-    mean: (seconds.get(operation) ?? 0) / calls,
-    errors: sum(metrics, "etcd_request_errors_total", { operation }),
-  }));
-  const own = [...metrics].filter(([name]) => name.startsWith("ferrokube_store") || name.startsWith("apiserver_storage_size") || name.startsWith("etcd_disk"));
-  return (
-    <Panel title="Store" note="operations since the start">
-      <Table
-        label="Store operations"
-        rows={rows}
-        first={1}
-        by={(row) => row.operation}
-        empty="The store was not asked for anything yet."
-        columns={[
-          { title: "operation", sort: (row) => row.operation, cell: (row) => row.operation },
-          { title: "calls", number: true, sort: (row) => row.calls, cell: (row) => number(row.calls) },
-          { title: "mean", number: true, sort: (row) => row.mean, cell: (row) => millis(row.mean) },
-          { title: "errors", number: true, sort: (row) => row.errors, cell: (row) => <span class={row.errors > 0 ? "bad" : ""}>{number(row.errors)}</span> },
-        ]}
-      />
-      {own.length > 0 && (
-        <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-          <summary>files, sizes and syncs</summary>
-          <Gauges rows={own} />
-        </details>
-      )}
-    </Panel>
-  );
-}
-
 function Parts({ now }: { now: Now }) {
   return (
     <Panel title="Memory by part" note="what is counted">
@@ -355,23 +339,5 @@ function Parts({ now }: { now: Now }) {
         ]}
       />
     </Panel>
-  );
-}
-
-function Gauges({ rows }: { rows: [string, { labels: Record<string, string>; value: number }[]][] }) {
-  const flat = rows.flatMap(([name, series]) => series.map((one) => ({ name, labels: Object.values(one.labels).filter(Boolean).join(" "), value: one.value })));
-  const show = (name: string, value: number) => (/bytes/.test(name) ? bytes(value) : /seconds_sum|seconds$/.test(name) ? millis(value) : number(value));
-  return (
-    <Table
-      label="Figures"
-      rows={flat}
-      most={20}
-      by={(row) => row.name + row.labels}
-      empty="No figures."
-      columns={[
-        { title: "figure", cell: (row) => <Text of={`${row.name.replace(/^ferrokube_/, "").replaceAll("_", " ")} ${row.labels}`} /> },
-        { title: "value", number: true, sort: (row) => row.value, cell: (row) => show(row.name, row.value) },
-      ]}
-    />
   );
 }

@@ -1,15 +1,22 @@
-// One object: YAML to read and edit, events, owners and dependents, who may do what to it.
-import { useState } from "preact/hooks";
+// One object: YAML to read, edit and apply, events, owners and dependents, managers and past of its fields, who may do what to it.
 import { Access } from "./access";
-import { ApiError, type Obj, json, message, query, text } from "./api";
-import { diff } from "./diff";
+import { type Obj, json, query } from "./api";
+import { Apply } from "./apply";
+import { Edit } from "./edit";
 import { Explain } from "./explain";
 import { resourceOf } from "./find";
+import { Managed } from "./managed";
+import { Past } from "./past";
 import { type Resource, collection, find, item, link, resources, title } from "./resources";
-import { Ago, Empty, Failure, Panel, Table, Text, useRead } from "./ui";
+import { Ago, Empty, Failure, Table, Tabs, Text, useRead } from "./ui";
 
-const YAML = "application/yaml";
-const TABS = { yaml: "YAML", events: "Events", family: "Owners and dependents", fields: "Managed fields", explain: "Fields explained", access: "Who may" } as const;
+const TABS = { yaml: "YAML", apply: "Apply", events: "Events", family: "Owners", fields: "Managed fields", history: "History", explain: "Explain", access: "Who may" } as const;
+
+export interface PartProps {
+  of: Resource;
+  namespace: string;
+  name: string;
+}
 
 export function ObjectPage(props: { group: string; resource: string; namespace: string; name: string; tab: string }) {
   const found = useRead(() => find(props.group, props.resource), [props.group, props.resource]);
@@ -18,6 +25,7 @@ export function ObjectPage(props: { group: string; resource: string; namespace: 
   if (!("value" in found)) return <main />;
   if (!of) return <main><Empty>The server does not serve {title(props)}.</Empty></main>;
   const here = link(of, props.namespace, props.name);
+  const part = { of, namespace: props.namespace, name: props.name };
   const tab = (props.tab in TABS ? props.tab : "yaml") as keyof typeof TABS;
   return (
     <main>
@@ -25,125 +33,16 @@ export function ObjectPage(props: { group: string; resource: string; namespace: 
         <a href={link(of)}>{title(of)}</a> / {props.namespace && <><a href={link(of, props.namespace)}><Text of={props.namespace} /></a> / </>}
         <Text of={props.name} />
       </h1>
-      <nav class="tabs" aria-label="Parts of the object">
-        {Object.entries(TABS).map(([name, label]) => (
-          <a href={`${here}?tab=${name}`} aria-current={tab === name ? "page" : undefined}>{label}</a>
-        ))}
-      </nav>
-      {tab === "yaml" && <Yaml of={of} namespace={props.namespace} name={props.name} />}
-      {tab === "events" && <Events of={of} namespace={props.namespace} name={props.name} />}
-      {tab === "family" && <Family of={of} namespace={props.namespace} name={props.name} />}
-      {tab === "fields" && <Fields of={of} namespace={props.namespace} name={props.name} />}
+      <Tabs label="Parts of the object" current={tab} tabs={Object.entries(TABS).map(([name, title]) => ({ name, title, link: `${here}?tab=${name}` }))} />
+      {tab === "yaml" && <Edit {...part} />}
+      {tab === "apply" && <Apply {...part} />}
+      {tab === "events" && <Events {...part} />}
+      {tab === "family" && <Family {...part} />}
+      {tab === "fields" && <Managed {...part} />}
+      {tab === "history" && <Past {...part} />}
       {tab === "explain" && <Explain of={of} />}
-      {tab === "access" && <Access of={of} namespace={props.namespace} name={props.name} />}
+      {tab === "access" && <Access {...part} />}
     </main>
-  );
-}
-
-interface PartProps {
-  of: Resource;
-  namespace: string;
-  name: string;
-}
-
-/** Managed fields are a page of their own. */
-function withoutManaged(yaml: string): string {
-  return yaml.replace(/^ {2}managedFields:\n(?: {2}[- ].*\n)*/m, "");
-}
-
-/** Longer lines take a browser seconds to lay out. The editor has them whole. */
-const LINE_MAX = 4000;
-
-function shortened(yaml: string): string {
-  const cut = (line: string) => (line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)} … ${line.length - LINE_MAX} more characters` : line);
-  return yaml.split("\n").map(cut).join("\n");
-}
-
-function Yaml({ of, namespace, name }: PartProps) {
-  const path = item(of, namespace, name);
-  const [again, setAgain] = useState(0);
-  const read = useRead((signal) => text(path, { accept: YAML, signal }).then(withoutManaged), [path, again]);
-  const [edited, setEdited] = useState<string>();
-  const [checked, setChecked] = useState<{ before: string; after: string; sent: string }>();
-  const [error, setError] = useState<unknown>();
-  const [done, setDone] = useState("");
-  if (read.error !== undefined) return <Failure error={read.error} doing={`read ${name}`} />;
-  if (read.value === undefined) return null;
-  const stored = read.value;
-  const put = (body: string, dryRun: boolean) =>
-    text(path + query({ fieldManager: "ferrokube-console", fieldValidation: "Strict", dryRun: dryRun ? "All" : "" }), { method: "PUT", accept: YAML, type: YAML, body }).then(withoutManaged);
-  const attempt = async (what: () => Promise<void>) => {
-    setError(undefined);
-    setDone("");
-    try {
-      await what();
-    } catch (error) {
-      setError(error);
-    }
-  };
-  const check = () => attempt(async () => setChecked({ before: stored, after: await put(edited!, true), sent: edited! }));
-  const save = () =>
-    attempt(async () => {
-      await put(checked!.sent, false);
-      setChecked(undefined);
-      setEdited(undefined);
-      setDone("Saved.");
-      setAgain((count) => count + 1);
-    });
-  /** What is stored now takes the place of what the edit began with; the edit stays. */
-  const rebase = () =>
-    attempt(async () => {
-      const now = withoutManaged(await text(path, { accept: YAML }));
-      const version = /^ {2}resourceVersion: .*$/m.exec(now)?.[0];
-      setEdited((mine) => (version ? mine?.replace(/^ {2}resourceVersion: .*$/m, version) : mine));
-      setChecked({ before: now, after: edited ?? "", sent: "" });
-    });
-  const conflict = error instanceof ApiError && error.code === 409;
-  const can = of.verbs.includes("update");
-  return (
-    <>
-      <div class="actions">
-        {edited === undefined && can && <button type="button" onClick={() => (setEdited(stored), setDone(""))}>Edit</button>}
-        {edited !== undefined && !checked && <button type="button" onClick={check} disabled={edited === stored}>Dry run and compare</button>}
-        {checked && checked.sent !== "" && <button type="button" class="main" onClick={save}>Save</button>}
-        {checked && <button type="button" onClick={() => (setChecked(undefined), setError(undefined))}>Edit on</button>}
-        {edited !== undefined && <button type="button" onClick={() => (setEdited(undefined), setChecked(undefined), setError(undefined))}>Discard</button>}
-        {edited === undefined && <button type="button" onClick={() => setAgain(again + 1)}>Read again</button>}
-        <span role="status" class="good">{done}</span>
-      </div>
-      {error !== undefined && (
-        <div role="alert" class="bad">
-          <p><Text of={message(error)} max={3000} /></p>
-          {error instanceof ApiError && error.status?.details?.causes && (
-            <ul>{error.status.details.causes.map((cause) => <li><code><Text of={cause.field} /></code> <Text of={cause.message} max={1000} /></li>)}</ul>
-          )}
-          {conflict && <button type="button" onClick={rebase}>Compare with what is stored now, and keep my changes</button>}
-        </div>
-      )}
-      {checked ? (
-        <Diff before={checked.before} after={checked.after} dry={checked.sent !== ""} />
-      ) : edited !== undefined ? (
-        <textarea class="yaml" aria-label="The object as YAML" spellcheck={false} value={edited} onInput={(event) => setEdited(event.currentTarget.value)} />
-      ) : (
-        <pre class="yaml" tabIndex={0} aria-label="The object as YAML"><bdi>{shortened(stored)}</bdi></pre>
-      )}
-    </>
-  );
-}
-
-function Diff({ before, after, dry }: { before: string; after: string; dry: boolean }) {
-  const changes = diff(before, after);
-  if (changes.length === 0) return <Empty>Nothing would change.</Empty>;
-  const sign = { same: " ", gone: "-", new: "+", gap: " " };
-  return (
-    <>
-      <p class="dim">{dry ? "What the server would store, after defaults and admission, beside what is stored:" : "What is stored now beside your text:"}</p>
-      <pre class="yaml diff" tabIndex={0} aria-label="Differences">
-        {changes.map((change) => (
-          <div class={change.kind}>{sign[change.kind]} <bdi>{shortened(change.text)}</bdi></div>
-        ))}
-      </pre>
-    </>
   );
 }
 
@@ -256,44 +155,5 @@ function Family(props: PartProps) {
       {owners.length === 0 && rows.length === 0 && <Empty>It has no owner, and nothing that you may see names it as one.</Empty>}
       {skipped > 0 && <p class="dim">{skipped} kinds could not be listed.</p>}
     </>
-  );
-}
-
-interface ManagedFields {
-  manager?: string;
-  operation?: string;
-  time?: string;
-  subresource?: string;
-  apiVersion?: string;
-  fieldsV1?: unknown;
-}
-
-/** The paths of a set of fields. */
-function paths(set: unknown, before = ""): string[] {
-  if (typeof set !== "object" || set === null) return [];
-  const found: string[] = [];
-  for (const [name, below] of Object.entries(set)) {
-    if (name === ".") continue;
-    const step = name.startsWith("f:") ? `.${name.slice(2)}` : `[${name.slice(2)}]`;
-    const deeper = paths(below, before + step);
-    found.push(...(deeper.length > 0 ? deeper : [before + step]));
-  }
-  return found;
-}
-
-function Fields({ of, namespace, name }: PartProps) {
-  const read = useRead((signal) => json<Obj>(item(of, namespace, name), { signal }), [of, namespace, name]);
-  if (read.error !== undefined) return <Failure error={read.error} doing={`read ${name}`} />;
-  if (!read.value) return null;
-  const managed = ((read.value.metadata as { managedFields?: ManagedFields[] }).managedFields ?? []).map((one, at) => ({ ...one, at }));
-  if (managed.length === 0) return <Empty>The object has no managed fields.</Empty>;
-  return (
-    <div class="grid">
-      {managed.map((one) => (
-        <Panel key={one.at} title={one.manager ?? ""} note={<>{one.operation} {one.subresource} <Ago at={one.time} /></>}>
-          <ul class={`fields c${(one.at % 8) + 1}`} tabIndex={0} aria-label={`Fields of ${one.manager ?? ""}`}>{paths(one.fieldsV1).slice(0, 300).map((path) => <li><code><Text of={path} max={200} /></code></li>)}</ul>
-        </Panel>
-      ))}
-    </div>
   );
 }

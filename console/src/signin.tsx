@@ -1,6 +1,8 @@
-// Signing in: with the code of a link, with a token, or with what the connection brings.
+// Signing in: with the code of a link, with an issuer, with a token, or with what the connection brings.
 import { useState } from "preact/hooks";
 import { ApiError, json, key, message, send } from "./api";
+import { comeBack, issuers, leaveFor } from "./issuer";
+import { Text, useRead } from "./ui";
 
 export interface Who {
   user: string;
@@ -16,6 +18,15 @@ export async function whoAmI(): Promise<Who | undefined> {
     // The code is good once: it stays neither in the address nor in the history.
     window.history.replaceState(null, "", location.pathname + "#/now");
     await begin({ headers: { "x-ferrokube-console-code": code }, body: "{}" });
+  }
+  const issued = comeBack();
+  if (issued) {
+    try {
+      await begin({ headers: { "x-ferrokube-console-issued": issued }, body: "{}" });
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 401) throw error;
+      throw new Error("The server does not accept what the issuer says. Its log says why.");
+    }
   }
   try {
     return await json<Who>("/console/session");
@@ -42,6 +53,7 @@ export function SignIn({ why, done }: { why: string; done: () => void }) {
   const [token, setToken] = useState("");
   const [error, setError] = useState(why);
   const [busy, setBusy] = useState(false);
+  const known = useRead(issuers, []).value ?? [];
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
@@ -57,6 +69,13 @@ export function SignIn({ why, done }: { why: string; done: () => void }) {
   return (
     <main class="signin">
       <h1>ferrokube</h1>
+      {known.map((issuer) => (
+        <p>
+          <button type="button" class="main" onClick={() => leaveFor(issuer).catch((error) => setError(message(error)))}>
+            Sign in with <Text of={issuer.issuer.replace(/^https:\/\//, "")} max={80} />
+          </button>
+        </p>
+      ))}
       <form onSubmit={submit}>
         <label>
           Bearer token

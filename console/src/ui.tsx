@@ -1,6 +1,6 @@
 // Small parts that all pages are made of.
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, message } from "./api";
 
 /** Longer texts are cut where they are shown; names of the API are shorter. */
@@ -20,6 +20,20 @@ export function Panel(props: { title: string; note?: ComponentChildren; id?: str
       </h2>
       {props.children}
     </section>
+  );
+}
+
+/** Links to the parts of a page. Where they are wider than the screen, the current one is in sight. */
+export function Tabs({ label, tabs, current }: { label: string; tabs: { name: string; title: string; link: string }[]; current: string }) {
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const at = place.current?.querySelector<HTMLElement>("[aria-current]");
+    if (at) place.current!.scrollLeft = at.offsetLeft - 24;
+  }, [current]);
+  return (
+    <nav class="tabs" aria-label={label} ref={place}>
+      {tabs.map(({ name, title, link }) => <a href={link} aria-current={name === current ? "page" : undefined}>{title}</a>)}
+    </nav>
   );
 }
 

@@ -1,7 +1,8 @@
 // A server and a browser for the tests.
+import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { request } from "node:https";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:https";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,6 +17,27 @@ const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const FROM_DISK = process.env.CONSOLE_FROM_DISK;
 const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
+/** Sends requests with a token; `call` answers with whatever comes, `api` wants a success. */
+function client(url, token) {
+  const call = (method, path, body, as = token, headers = {}) =>
+    new Promise((done, failed) => {
+      const options = { method, agent: AGENT, headers: { ...(as ? { authorization: `Bearer ${as}` } : {}), "content-type": "application/json", ...headers } };
+      const sent = request(new URL(path, url), options, (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (more) => (text += more)).on("end", () => done({ code: response.statusCode, headers: response.headers, text, json: () => JSON.parse(text) }));
+      });
+      sent.on("error", failed).end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  const api = async (method, path, body, headers = {}) => {
+    const answer = await call(method, path, body, token, headers);
+    if (answer.code >= 300) throw new Error(`${method} ${path}: ${answer.code} ${answer.text.slice(0, 300)}`);
+    return answer.json();
+  };
+  return { call, api };
+}
+
+const AGENT = new Agent({ keepAlive: true, maxSockets: 32, rejectUnauthorized: false });
+
 /** A server of its own, which ends with the test. */
 export async function startServer() {
   const child = spawn(PROGRAM, ["test-server", "--print-json"], { stdio: ["pipe", "pipe", "inherit"] });
@@ -25,19 +47,7 @@ export async function startServer() {
     child.once("error", failed);
   });
   const ready = JSON.parse(line);
-  const call = (method, path, body, token = ready.token, headers = {}) =>
-    new Promise((done, failed) => {
-      const sent = request(new URL(path, ready.url), { method, rejectUnauthorized: false, headers: { authorization: `Bearer ${token}`, "content-type": "application/json", ...headers } }, (response) => {
-        let text = "";
-        response.setEncoding("utf8").on("data", (more) => (text += more)).on("end", () => done({ code: response.statusCode, text, json: () => JSON.parse(text) }));
-      });
-      sent.on("error", failed).end(body === undefined ? undefined : JSON.stringify(body));
-    });
-  const api = async (method, path, body) => {
-    const answer = await call(method, path, body);
-    if (answer.code >= 300) throw new Error(`${method} ${path}: ${answer.code} ${answer.text.slice(0, 300)}`);
-    return answer.json();
-  };
+  const { call, api } = client(ready.url, ready.token);
   /** A service account's token; its name is system:serviceaccount:default:NAME. */
   const account = async (name) => {
     await api("POST", "/api/v1/namespaces/default/serviceaccounts", { metadata: { name } });
@@ -50,13 +60,15 @@ export async function startServer() {
       child.once("exit", done);
       child.stdin.end();
     });
-  return { url: ready.url, token: ready.token, call, api, account, stop };
+  return { url: ready.url, token: ready.token, pid: child.pid, call, api, account, stop };
 }
 
-/** A server as an operator starts it, on a store on disk. */
-export async function startOnDisk() {
+/** A server as an operator starts it, on a store on disk; the administrator's token is "admin". */
+export async function startOnDisk(flags = []) {
   const folder = mkdtempSync(join(tmpdir(), "console-"));
-  const child = spawn(PROGRAM, ["--data-dir", folder, "--secure-port", String(await freePort())], { stdio: ["ignore", "pipe", "ignore"] });
+  writeFileSync(join(folder, "tokens"), 'admin,admin,admin,"system:masters"\n');
+  const own = ["--data-dir", join(folder, "data"), "--secure-port", String(await freePort()), "--token-auth-file", join(folder, "tokens")];
+  const child = spawn(PROGRAM, [...own, ...flags], { stdio: ["ignore", "pipe", "ignore"] });
   const url = await new Promise((done, failed) => {
     createInterface({ input: child.stdout }).on("line", (line) => {
       const ready = /is ready on (https:\/\/\S+)/.exec(line);
@@ -70,8 +82,8 @@ export async function startOnDisk() {
     await ended;
     rmSync(folder, { recursive: true, force: true });
   };
-  const link = () => execFileSync(PROGRAM, ["console", "--data-dir", folder], { encoding: "utf8" }).trim();
-  return { url, link, stop };
+  const link = () => execFileSync(PROGRAM, ["console", "--data-dir", join(folder, "data")], { encoding: "utf8" }).trim();
+  return { url, link, stop, token: "admin", pid: child.pid, ...client(url, "admin") };
 }
 
 function freePort() {
@@ -116,7 +128,7 @@ export async function startBrowser() {
 export async function signIn(page, server, token = server.token) {
   await page.goto(`${server.url}/console/`);
   await page.getByLabel("Bearer token").fill(token);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await page.getByRole("navigation", { name: "Pages" }).waitFor();
 }
 
@@ -131,4 +143,21 @@ export async function until(check, milliseconds = 30_000) {
       await new Promise((done) => setTimeout(done, 100));
     }
   }
+}
+
+/** Nothing went wrong in the page, and it asked nobody but its server. */
+export function isClean(page) {
+  assert.deepEqual(page.complaints, []);
+  assert.deepEqual(page.foreign, []);
+}
+
+const AXE = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+
+/** No violation of the rules for accessibility. axe is put in past the page's policy, which refuses it as it should. */
+export async function isAccessible(page) {
+  const session = await page.context().newCDPSession(page);
+  const run = `${AXE}; axe.run(document, { resultTypes: ["violations"] }).then((r) => JSON.stringify(r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.target.join(" ")).slice(0, 3).join(", "))))`;
+  const { result, exceptionDetails } = await session.send("Runtime.evaluate", { expression: run, awaitPromise: true, allowUnsafeEvalBlockedByCSP: true });
+  assert.equal(exceptionDetails, undefined);
+  assert.deepEqual(JSON.parse(result.value), []);
 }

@@ -15,6 +15,10 @@ async function load() {
   await server.api("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", { metadata: { name: "load" }, roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "load" }, subjects });
   const spec = { selector: { matchLabels: { app: "web" } }, replicas: 2, template: { metadata: { labels: { app: "web" } }, spec: { containers: [{ name: "web", image: "example/web:1" }] } } };
   await server.api("POST", "/apis/apps/v1/namespaces/default/deployments", { metadata: { name: "web" }, spec });
+  const applied = (manager, more) => server.api("PATCH", `/apis/apps/v1/namespaces/default/deployments/web?fieldManager=${manager}&force=true`, { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web" }, ...more }, { "content-type": "application/apply-patch+yaml" });
+  await applied("helm", { metadata: { name: "web", labels: { team: "shop" } } });
+  await applied("autoscaler", { spec: { replicas: 4 } });
+  await applied("rollout", { spec: { template: { spec: { containers: [{ name: "web", image: "example/web:2" }] } } } });
   for (let at = 0; at < 120; at++) await server.api("POST", "/api/v1/namespaces/default/configmaps", { metadata: { name: `settings-${at}`, labels: { app: "web" } }, data: { text: "x".repeat(3000) } });
   for (let at = 0; at < 40; at++) await server.api("POST", "/api/v1/namespaces/default/pods", { metadata: { name: `web-${at}`, labels: { app: "web" } }, spec: { containers: [{ name: "web", image: "example/web:1" }] } });
   const names = ["scheduler", "controller-manager", "ingress", "metrics-agent", "leaky-operator"];
@@ -58,7 +62,13 @@ try {
   await shoot("objects-light", "objects/core/pods", "web-1");
   await page.getByRole("button", { name: "dark colours" }).click();
   await shoot("objects-dark", "objects/core/pods", "web-1");
-  await shoot("object-dark", "objects/apps/deployments/default/web", "replicas");
+  await shoot("object-dark", "objects/apps/deployments/default/web?tab=fields", "replicas");
+  await page.goto(`${server.url}/console/#/extensions/requests`);
+  await page.getByLabel("Path").fill("/apis/apps/v1/namespaces/default/deployments/web");
+  await page.getByLabel("User", { exact: true }).fill("system:serviceaccount:default:ingress");
+  await page.getByLabel("Groups, separated by commas").fill("system:serviceaccounts, system:authenticated");
+  await page.getByRole("button", { name: "Try" }).click();
+  await shoot("request-dark", "", "ClusterRoleBinding");
   await page.setViewportSize({ width: 320, height: 640 });
   await shoot("phone-dark", "now", "leaky-operator");
   stopped = true;

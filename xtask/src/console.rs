@@ -6,12 +6,14 @@ use std::process::Command;
 /// The browser of the tests, if CHROMIUM names no other.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// Checks the pages and tries them with this server. With `--screenshots` it makes the pictures in docs/console instead.
+/// Checks the pages and tries them with this server. With `--screenshots` it makes the pictures in docs/console instead, with
+/// `--figures` it measures what open pages cost.
 pub fn run(server: &Path, arguments: &[String]) -> Result<String, String> {
     let script = match arguments {
         [] => "test",
         [one] if one == "--screenshots" => "screenshots",
-        _ => return Err("usage: cargo xtask console [--screenshots]".into()),
+        [one] if one == "--figures" => "figures",
+        _ => return Err("usage: cargo xtask console [--screenshots | --figures]".into()),
     };
     let folder = folder();
     npm(&folder, server, &["ci", "--no-audit", "--no-fund"])?;

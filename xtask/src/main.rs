@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | console [--screenshots] | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
+            "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | console [--screenshots | --figures] | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
              components <name>… | packages | features [--check] | manual | tour | version <x.y.z> | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
                 .into(),

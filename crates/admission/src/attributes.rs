@@ -8,7 +8,8 @@ use object::{GroupVersionKind, GroupVersionResource, Value, names};
 use parking_lot::Mutex;
 use registry::Context;
 
-use crate::Reinvocation;
+use crate::explained::PolicyFindings;
+use crate::{PolicyFinding, Reinvocation};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -66,22 +67,36 @@ pub struct Annotation {
 
 /// The annotations of one request's audit event.
 #[derive(Debug, Default)]
-pub struct Annotations(Mutex<Vec<Annotation>>);
+pub struct Annotations {
+    list: Mutex<Vec<Annotation>>,
+    /// For a request that wants to know what policies say of it.
+    findings: Option<Box<PolicyFindings>>,
+}
 
 impl Annotations {
+    /// Keeps the decisions of policies as well.
+    pub fn explained() -> Annotations {
+        Annotations { findings: Some(Box::default()), ..Annotations::default() }
+    }
+
+    /// The decisions of policies; None if they are not kept.
+    pub fn findings(&self) -> Option<Vec<PolicyFinding>> {
+        self.findings.as_ref().map(|findings| findings.take())
+    }
+
     /// A key is set once: later values are dropped, as upstream does.
     fn add(&self, annotation: Annotation) {
         if !names::label_key(&annotation.key).is_empty() {
             return;
         }
-        let mut annotations = self.0.lock();
+        let mut annotations = self.list.lock();
         if annotations.iter().all(|known| known.key != annotation.key) {
             annotations.push(annotation);
         }
     }
 
     pub fn take(&self) -> Vec<Annotation> {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut *self.list.lock())
     }
 }
 
@@ -161,6 +176,13 @@ impl<'a> Attributes<'a> {
     pub fn annotate_object(&self, key: String, value: String) {
         if let Some(annotations) = self.annotations {
             annotations.add(Annotation { key, value, with_object: true });
+        }
+    }
+
+    /// Notes the decision of a policy, if the request wants to know.
+    pub(crate) fn found(&self, finding: impl FnOnce() -> PolicyFinding) {
+        if let Some(findings) = self.annotations.and_then(|annotations| annotations.findings.as_ref()) {
+            findings.add(finding());
         }
     }
 

@@ -43,7 +43,7 @@ const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Authentication {
     pub authenticator: Arc<Authenticator>,
     pub trust: Arc<Trust>,
-    issuers: Arc<Issuers>,
+    pub issuers: Arc<Issuers>,
     account_meters: Arc<AccountMeters>,
     file: Option<ConfigurationFile>,
     external_signer: Option<Arc<ExternalSigner>>,
@@ -196,7 +196,7 @@ fn anonymous(config: &Config, configuration: &AuthenticationConfiguration) -> Re
 
 /// Which issuers a configuration may name, and how.
 #[cfg_attr(not(feature = "oidc"), allow(dead_code))]
-struct AllowedIssuers {
+pub struct AllowedIssuers {
     /// Those that tokens may be signed with; None for all.
     algorithms: Option<Vec<String>>,
     /// The server's own, whose tokens are service accounts'.

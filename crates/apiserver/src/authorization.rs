@@ -11,8 +11,8 @@ use authz::configuration::Configured;
 use authz::node::{self, Node};
 use authz::rbac::{self, Rbac};
 use authz::{
-    Abac, AlwaysAllow, AlwaysDeny, Authorizer, AuthzMeters, Changes, Configuration, Decision, DecisionsChanged, Named,
-    ReviewVersion, RulesFor, Union, Verdict, Webhook, webhook,
+    Abac, AlwaysAllow, AlwaysDeny, Authorizer, AuthorizerOpinion, AuthzMeters, Changes, Configuration, Decision,
+    DecisionsChanged, Named, ReviewVersion, RulesFor, Union, Verdict, Webhook, webhook,
 };
 use outbound::Egress;
 use registry::{Catalog, DirectStorage, Features};
@@ -240,6 +240,11 @@ impl Authorizer for Reloadable {
     async fn decide(&self, access: &Access<'_>) -> Decision {
         let union = self.0.load_full();
         union.decide(access).await
+    }
+
+    async fn opinions(&self, access: &Access<'_>) -> Vec<AuthorizerOpinion> {
+        let union = self.0.load_full();
+        union.opinions(access).await
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> RulesFor {

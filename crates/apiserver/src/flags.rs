@@ -486,6 +486,17 @@ impl Flag {
     }
 }
 
+/// A flag's value without the passwords of URLs in it.
+pub fn without_password(value: &str) -> String {
+    let items = value.split(',').map(|item| match item.split_once("://") {
+        Some((scheme, rest)) if rest.contains('@') => {
+            format!("{scheme}://<masked>@{}", rest.rsplit('@').next().unwrap_or_default())
+        }
+        _ => item.to_string(),
+    });
+    items.collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -639,6 +650,17 @@ mod tests {
         ] {
             let error = parse(&[argument]).err().unwrap();
             assert!(error.contains(want), "{argument}: {error}");
+        }
+    }
+
+    #[test]
+    fn passwords_of_urls_are_not_shown() {
+        for (value, want) in [
+            ("[http://a:1,https://root:s3c@ret@b:2]", "[http://a:1,https://<masked>@b:2]"),
+            ("Node,RBAC", "Node,RBAC"),
+            ("", ""),
+        ] {
+            assert_eq!(without_password(value), want);
         }
     }
 }

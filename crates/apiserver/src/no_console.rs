@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use authn::Authenticator;
+use ::audit::Auditor;
 use rest::Api;
 use server::{Metrics, Paths, PublicPages, RequestObserver, Seats, Unfinished};
 
 pub use self::{NoConsole as Console, NoConsole as OwnConsole};
-use crate::store::OwnConsoleCell;
+use crate::authentication::Authentication;
+use crate::store::Opened;
 use crate::{Config, Pki, ProgramParts};
 
 /// A console; there is none.
@@ -23,12 +24,7 @@ pub fn link(console: &NoConsole, _: &str) -> String {
 }
 
 impl NoConsole {
-    pub fn open(
-        config: &Config,
-        _: &mut ProgramParts,
-        _: &Pki,
-        _: &OwnConsoleCell,
-    ) -> Result<Option<NoConsole>, String> {
+    pub fn open(config: &Config, _: &mut ProgramParts, _: &Pki, _: &Opened) -> Result<Option<NoConsole>, String> {
         if config.console && config.listens { Err(crate::left_out("console")) } else { Ok(None) }
     }
 
@@ -40,7 +36,8 @@ impl NoConsole {
     pub fn paths(
         &self,
         _: &Arc<Api>,
-        _: &Arc<Authenticator>,
+        _: &Authentication,
+        _: Option<&Arc<Auditor>>,
         _: &Arc<Metrics>,
         _: &Seats,
         _: &Unfinished,

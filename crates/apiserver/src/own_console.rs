@@ -1,19 +1,29 @@
 //! The console as a part of this server.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use authn::Authenticator;
+use ::audit::{Auditor, Policy};
+use async_trait::async_trait;
 pub use console::Console;
 use console::{
-    CertificateRow, ConsolePaths, CookieMethod, MemoryParts, ReadCertificates, SignInAuthorizer, StaticPages,
+    AuthenticationCell, CertificateRow, ConsoleAuthentication, ConsolePages, ConsolePaths, CookieMethod, LogFigures,
+    ServerParts, SignInAuthorizer, StoreFigures, WatchedResource,
 };
 use hashbrown::HashSet;
+use registry::{Resource, ResourceStorage};
 use rest::Api;
 use server::{Metrics, Paths, PublicPages, RequestObserver, Seats, Unfinished};
+use storage::{Health, Status, Store};
 
-use crate::store::OwnConsoleCell;
-use crate::{Config, Pki, ProgramParts, serving};
+use crate::authentication::Authentication;
+use crate::store::Opened;
+use crate::{Config, Pki, ProgramParts, flags, serving};
+
+/// How long a store may take to say how it is.
+const STORE_TIME: Duration = Duration::from_secs(3);
 
 /// The cookie of signed-in browsers; None if the console is off.
 pub fn cookie(config: &Config) -> Option<&'static str> {
@@ -28,9 +38,11 @@ pub fn link(console: &Console, server: &str) -> String {
 /// The console before the server is put together that it belongs to.
 pub struct OwnConsole {
     console: Arc<Console>,
-    /// Where sessions find the authenticator, which is made later.
-    authenticator: Arc<OnceLock<Weak<Authenticator>>>,
-    certificates: ReadCertificates,
+    /// Where sessions find the authenticator and the issuers, which are made later.
+    authentication: AuthenticationCell,
+    stores: Vec<Weak<dyn Store>>,
+    certificates: Vec<(&'static str, PathBuf)>,
+    flags: BTreeMap<String, String>,
     version: String,
 }
 
@@ -40,25 +52,27 @@ impl OwnConsole {
         config: &Config,
         parts: &mut ProgramParts,
         pki: &Pki,
-        socket: &OwnConsoleCell,
+        opened: &Opened,
     ) -> Result<Option<OwnConsole>, String> {
         if !config.console || !config.listens {
             return Ok(None);
         }
-        let console = Console::new(parts.clock.clone());
-        let (method, authenticator) = CookieMethod::new(console.clone());
+        let (console, authentication) = (Console::new(parts.clock.clone()), AuthenticationCell::default());
+        let method = CookieMethod::new(console.clone(), authentication.clone());
         // A browser that has signed in is asked for its session first, and for its certificate then.
         parts.methods.insert(0, Box::new(method));
         parts.authorizers.insert(0, ("console".to_string(), Arc::new(SignInAuthorizer)));
         // Set once, since a store is opened for one server.
-        let _ = socket.set(console.clone());
+        let _ = opened.console.set(console.clone());
         let (certificates, version) = (certificates(config, pki), config.version().git_version);
-        Ok(Some(OwnConsole { console, authenticator, certificates, version }))
+        let stores = opened.engines().iter().map(Arc::downgrade).collect();
+        let flags = config.flags.iter().map(|(name, value)| (name.clone(), flags::without_password(value))).collect();
+        Ok(Some(OwnConsole { console, authentication, stores, certificates, flags, version }))
     }
 
-    /// The files of the pages.
+    /// The pages that are sent to everyone.
     pub fn pages(&self) -> Arc<dyn PublicPages> {
-        Arc::new(StaticPages::default())
+        Arc::new(ConsolePages::new(self.authentication.clone()))
     }
 
     /// Is told what requests cost.
@@ -74,50 +88,145 @@ impl OwnConsole {
     pub fn paths(
         &self,
         api: &Arc<Api>,
-        authenticator: &Arc<Authenticator>,
+        authentication: &Authentication,
+        auditor: Option<&Arc<Auditor>>,
         metrics: &Arc<Metrics>,
         seats: &Seats,
         unfinished: &Unfinished,
     ) -> Arc<dyn Paths> {
+        let Authentication { authenticator, issuers, .. } = authentication;
+        let parts =
+            ConsoleAuthentication { authenticator: Arc::downgrade(authenticator), issuers: issuers.of_browsers() };
         // Set once, since this is called once.
-        let _ = self.authenticator.set(Arc::downgrade(authenticator));
+        let _ = self.authentication.set(parts);
         Arc::new(ConsolePaths {
             console: self.console.clone(),
             authenticator: authenticator.clone(),
+            authorizer: api.authorizer.clone(),
             metrics: metrics.clone(),
             seats: seats.clone(),
             version: self.version.clone(),
-            memory: memory(api, unfinished),
-            certificates: self.certificates.clone(),
+            parts: Arc::new(OwnParts {
+                api: Arc::downgrade(api),
+                auditor: auditor.map(Arc::downgrade).unwrap_or_default(),
+                unfinished: unfinished.clone(),
+                stores: self.stores.clone(),
+                certificates: self.certificates.clone(),
+                flags: self.flags.clone(),
+            }),
         })
     }
 }
 
-/// The parts of memory that grow with objects and clients.
-fn memory(api: &Arc<Api>, unfinished: &Unfinished) -> MemoryParts {
-    let (api, unfinished) = (Arc::downgrade(api), unfinished.clone());
-    Box::new(move || {
-        let Some(api) = api.upgrade() else { return Vec::new() };
-        let catalog = api.catalog.load();
-        let (mut seen, mut objects, mut renditions) = (HashSet::new(), 0, 0);
-        for storage in catalog.resources().filter_map(|resource| resource.storage.as_ref()) {
-            // A resource has one cache for all its versions, and all caches share one budget.
-            if seen.insert(Arc::as_ptr(&storage.cache)) {
-                objects += storage.cache.encoded_bytes();
-                renditions = storage.cache.budget().used();
-            }
-        }
+/// The parts of this server that its console asks for.
+struct OwnParts {
+    api: Weak<Api>,
+    /// Gone if no audit log is kept.
+    auditor: Weak<Auditor>,
+    unfinished: Unfinished,
+    stores: Vec<Weak<dyn Store>>,
+    certificates: Vec<(&'static str, PathBuf)>,
+    flags: BTreeMap<String, String>,
+}
+
+#[async_trait]
+impl ServerParts for OwnParts {
+    fn memory(&self) -> Vec<(&'static str, usize)> {
+        let Some(api) = self.api.upgrade() else { return Vec::new() };
+        let (mut objects, mut rings, mut renditions) = (0, 0, 0);
+        each_cached(&api, |_, storage| {
+            objects += storage.cache.encoded_bytes();
+            rings += storage.cache.ring_bytes();
+            // All caches share one budget.
+            renditions = storage.cache.budget().used();
+        });
         vec![
             ("objects as they are stored", objects),
             ("other encodings of objects", renditions),
+            ("old versions for watchers", rings),
             ("answers that were not read yet", api.answers.bytes()),
-            ("requests that have not arrived completely", unfinished.bytes()),
+            ("requests that have not arrived completely", self.unfinished.bytes()),
         ]
-    })
+    }
+
+    fn watched(&self) -> Vec<WatchedResource> {
+        let Some(api) = self.api.upgrade() else { return Vec::new() };
+        let mut rows = Vec::new();
+        each_cached(&api, |resource, storage| {
+            let lag = storage.cache.watch_lag();
+            if lag.watchers > 0 {
+                let object::GroupVersionResource { group, resource, .. } = &resource.resource;
+                rows.push(WatchedResource {
+                    group: group.to_string(),
+                    resource: resource.to_string(),
+                    watchers: lag.watchers,
+                    behind: lag.behind,
+                    events: lag.events_max,
+                });
+            }
+        });
+        rows
+    }
+
+    async fn stores(&self) -> Vec<StoreFigures> {
+        let stores: Vec<Arc<dyn Store>> = self.stores.iter().filter_map(Weak::upgrade).collect();
+        let mut figures = Vec::with_capacity(stores.len());
+        for store in stores {
+            let status = tokio::time::timeout(STORE_TIME, store.status()).await;
+            let problem = |problem: String| StoreFigures { problem, ..StoreFigures::default() };
+            figures.push(match status {
+                Ok(Ok(status)) => store_figures(status),
+                Ok(Err(error)) => problem(error.to_string()),
+                Err(_) => problem("the store does not answer".to_string()),
+            });
+        }
+        figures
+    }
+
+    fn certificates(&self) -> Vec<CertificateRow> {
+        self.certificates.iter().flat_map(|(purpose, path)| read_certificates(purpose, path)).collect()
+    }
+
+    fn flags(&self) -> &BTreeMap<String, String> {
+        &self.flags
+    }
+
+    fn audit_policy(&self) -> Option<Arc<Policy>> {
+        self.auditor.upgrade().map(|auditor| auditor.policy())
+    }
 }
 
-/// The certificates in the files that the server uses, read when they are asked for.
-fn certificates(config: &Config, pki: &Pki) -> ReadCertificates {
+fn store_figures(status: Status) -> StoreFigures {
+    let problem = match status.health {
+        Health::Healthy => String::new(),
+        Health::Degraded(why) | Health::Full(why) => why,
+    };
+    let log = status.log.map(|log| LogFigures {
+        size: log.size,
+        pending: log.pending,
+        checkpoint: log.checkpoint,
+        commits: log.commits,
+        seconds: log.commit_time.as_secs_f64(),
+        seconds_max: log.commit_time_max.as_secs_f64(),
+    });
+    let Status { revision, compacted, size, size_in_use, .. } = status;
+    StoreFigures { problem, revision, compacted, size, in_use: size_in_use, log }
+}
+
+/// Calls with each stored resource once: one cache is for all its versions.
+fn each_cached(api: &Api, mut show: impl FnMut(&Resource, &ResourceStorage)) {
+    let (catalog, mut seen) = (api.catalog.load(), HashSet::new());
+    for resource in catalog.resources() {
+        if let Some(storage) = &resource.storage
+            && seen.insert(Arc::as_ptr(&storage.cache))
+        {
+            show(resource, storage);
+        }
+    }
+}
+
+/// The files with the certificates that the server uses, and for what.
+fn certificates(config: &Config, pki: &Pki) -> Vec<(&'static str, PathBuf)> {
     let own = |path: &Path, is_used: bool| is_used.then(|| path.to_path_buf());
     let serving = serving::serving_files(config, pki).ok().map(|(certificate, _)| certificate);
     let (kubelet, request_header) = (&config.serving.kubelet, &config.authentication.request_header);
@@ -133,9 +242,7 @@ fn certificates(config: &Config, pki: &Pki) -> ReadCertificates {
         ("to etcd", config.store.etcd_certfile.clone()),
         ("etcd's authority", config.store.etcd_cafile.clone()),
     ];
-    let files: Vec<(&'static str, PathBuf)> =
-        files.into_iter().filter_map(|(purpose, path)| Some((purpose, path?))).collect();
-    Arc::new(move || files.iter().flat_map(|(purpose, path)| read_certificates(purpose, path)).collect())
+    files.into_iter().filter_map(|(purpose, path)| Some((purpose, path?))).collect()
 }
 
 /// A row for each certificate of a file, or one that says why there is none.

@@ -207,7 +207,7 @@ struct Begun {
 
 async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -> Result<Assembled, StartError> {
     let Begun { pki, mut opened, egress, signing_key } = begun;
-    let console = OwnConsole::open(config, &mut extensions, &pki, &opened.console).map_err(StartError::Setting)?;
+    let console = OwnConsole::open(config, &mut extensions, &pki, &opened).map_err(StartError::Setting)?;
     let core = Core::open(config, &mut extensions, &pki, &opened, &egress, signing_key).await?;
     let Core { accounts, api, authentication, authorization, followers, host, kinds, store, timings } = core;
     let lifecycle = Lifecycle::default();
@@ -235,7 +235,7 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
     let openid = OpenId::new(&accounts, &config.service_accounts.jwks_uri, &own_host);
     let mut paths = paths(config, &api, discovery, openid, &health, first);
     if let Some(console) = &console {
-        paths.push(console.paths(&api, &authentication.authenticator, &metrics, &seats, &unfinished));
+        paths.push(console.paths(&api, &authentication, auditor.as_ref(), &metrics, &seats, &unfinished));
     }
     let server = Arc::new(Server {
         api: api.clone(),

@@ -206,6 +206,12 @@ impl Opened {
         Opened { store, encryption: None, clusters, background, console, history: None, is_own: true }
     }
 
+    /// The engines: the one for everything, and those that some resources have for themselves.
+    #[cfg(feature = "console")]
+    pub fn engines(&self) -> Vec<Arc<dyn Store>> {
+        self.clusters.iter().map(|cluster| cluster.store.clone()).collect()
+    }
+
     /// Finishes what was asked of a store that was opened here. One of the program goes on.
     pub async fn close(&self) {
         if self.is_own {

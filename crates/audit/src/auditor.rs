@@ -51,6 +51,11 @@ impl Auditor {
         self.policy.store(Arc::new(policy));
     }
 
+    /// The policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.load_full()
+    }
+
     /// Starts the record of a request; None if the policy does not ask for one.
     pub fn begin(&self, request: &Request) -> Option<Arc<Record>> {
         let decision = self.policy.load().evaluate(request.info, request.user);

@@ -127,8 +127,14 @@ impl Policy {
 
     /// What is recorded of this request; None for nothing.
     pub fn evaluate(&self, info: &RequestInfo, user: &User) -> Option<Decision> {
-        let rule = self.rules.iter().find(|rule| rule.matches(info, user))?;
-        (rule.decision.level > Level::None).then_some(rule.decision)
+        let (_, decision) = self.rule_for(info, user)?;
+        (decision.level > Level::None).then_some(decision)
+    }
+
+    /// The place of the first rule that matches the request, and its decision, which may be that nothing is recorded.
+    pub fn rule_for(&self, info: &RequestInfo, user: &User) -> Option<(usize, Decision)> {
+        let (at, rule) = self.rules.iter().enumerate().find(|(_, rule)| rule.matches(info, user))?;
+        Some((at, rule.decision))
     }
 }
 

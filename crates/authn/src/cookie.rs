@@ -9,15 +9,29 @@ pub fn find<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
     found.next().is_none().then_some(first)
 }
 
+/// Whether there is a cookie of this name, or more than one.
+pub fn is_sent(headers: &HeaderMap, name: &str) -> bool {
+    pairs(headers).any(|pair| value(pair, name).is_some())
+}
+
 /// Removes a cookie and leaves the others.
 pub fn strip(headers: &mut HeaderMap, name: &str) {
-    if !headers.contains_key(header::COOKIE) || !pairs(headers).any(|pair| value(pair, name).is_some()) {
+    if !is_sent(headers, name) {
         return;
     }
     let others: Vec<&[u8]> = pairs(headers).filter(|pair| value(pair, name).is_none()).collect();
     match HeaderValue::from_bytes(&others.join(&b"; "[..])) {
         Ok(cookies) if !others.is_empty() => drop(headers.insert(header::COOKIE, cookies)),
         _ => drop(headers.remove(header::COOKIE)),
+    }
+}
+
+/// Removes an answer's settings of a cookie and leaves those of others.
+pub fn strip_settings(headers: &mut HeaderMap, name: &str) {
+    let settings: Vec<HeaderValue> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
+    headers.remove(header::SET_COOKIE);
+    for setting in settings.into_iter().filter(|setting| value(setting.as_bytes().trim_ascii(), name).is_none()) {
+        headers.append(header::SET_COOKIE, setting);
     }
 }
 

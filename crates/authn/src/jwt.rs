@@ -4,6 +4,7 @@
 //! and dates; then claims, or expressions over them, say which user it stands for.
 
 mod claims;
+mod code_flow;
 mod distributed;
 mod keyset;
 mod meters;
@@ -21,6 +22,7 @@ use cel::Decl;
 use outbound::{Client, ClientOptions, Dial, Direct, Roots};
 
 use self::claims::Mapping;
+pub use self::code_flow::{IssuedCode, SignInIssuer};
 use self::distributed::Resolver;
 pub use self::meters::JwtMeters;
 use self::provider::Provider;
@@ -101,6 +103,25 @@ impl JwtIssuers {
         });
         Ok(())
     }
+
+    /// The issuers that browsers can sign in with, in the order of the configuration.
+    pub fn sign_ins(&self) -> Vec<SignInIssuer> {
+        let current = self.current.load();
+        let all = current
+            .iter()
+            .filter_map(|one| one.provider.endpoints()?.sign_in(&one.provider.issuer, &one.checks.audiences));
+        all.collect()
+    }
+
+    /// The ID token for a code that one of the issuers gave to a browser.
+    pub async fn exchange(&self, issued: &IssuedCode<'_>) -> Result<String, String> {
+        let current = self.current.load_full();
+        let one = current.iter().find(|one| one.provider.issuer == issued.issuer);
+        let one = one.ok_or("browsers cannot sign in with this issuer")?;
+        let endpoints = one.provider.endpoints().ok_or("the issuer does not say where browsers sign in")?;
+        let client_id = one.checks.audiences.first().ok_or("the issuer has no audience")?;
+        endpoints.exchange(&one.client, client_id, issued).await
+    }
 }
 
 fn authenticators(
@@ -127,6 +148,7 @@ impl TokenMethod for JwtIssuers {
 /// Believes the tokens of one issuer.
 struct JwtAuthenticator {
     provider: Arc<Provider>,
+    client: Arc<Client>,
     checks: Checks,
     mapping: Mapping,
     /// Looks up a groups claim that is kept elsewhere.
@@ -141,8 +163,8 @@ impl JwtAuthenticator {
         let checks = Checks { algorithms: options.algorithms.clone(), audiences: jwt.issuer.audiences.clone() };
         let provider = Provider::start(&jwt.issuer, client.clone(), Some(options.meters.clone()));
         let groups = &jwt.claim_mappings.groups.claim;
-        let resolver = (!groups.is_empty()).then(|| Resolver::new(groups, client, checks.clone()));
-        Ok(JwtAuthenticator { provider, checks, mapping: Mapping::new(jwt, compiled), resolver })
+        let resolver = (!groups.is_empty()).then(|| Resolver::new(groups, client.clone(), checks.clone()));
+        Ok(JwtAuthenticator { provider, client, checks, mapping: Mapping::new(jwt, compiled), resolver })
     }
 
     async fn identify(&self, token: &Token<'_>) -> Result<Identity, String> {

@@ -50,6 +50,15 @@ impl Decision {
     }
 }
 
+/// The decision of one of several authorizers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizerOpinion {
+    pub name: String,
+    pub mode: String,
+    /// None if it is not asked, because one before it has decided.
+    pub decision: Option<Decision>,
+}
+
 /// What a user may do in a namespace, as far as authorizers can enumerate it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RulesFor {
@@ -62,6 +71,12 @@ pub struct RulesFor {
 #[async_trait]
 pub trait Authorizer: Send + Sync + 'static {
     async fn decide(&self, access: &Access<'_>) -> Decision;
+
+    /// The opinions of the authorizers that this one asks, in their order; none if it asks no others. It is for people who look for the
+    /// reason of a decision, which [`Authorizer::decide`] makes.
+    async fn opinions(&self, _: &Access<'_>) -> Vec<AuthorizerOpinion> {
+        Vec::new()
+    }
 
     /// The rules for a SelfSubjectRulesReview.
     fn rules_for(&self, _: &User, _namespace: &str) -> RulesFor {
@@ -139,6 +154,21 @@ impl Authorizer for Union {
         }
         let error = (!errors.is_empty()).then(|| object::aggregate(errors));
         Decision { error, ..Decision::no_opinion(reasons.join("\n")) }
+    }
+
+    async fn opinions(&self, access: &Access<'_>) -> Vec<AuthorizerOpinion> {
+        let is_master = access.user.is_member(User::MASTERS);
+        let (mut opinions, mut is_decided) = (Vec::new(), is_master);
+        if is_master {
+            let decision = Some(Decision::allow("members of this group may do anything"));
+            opinions.push(AuthorizerOpinion { name: User::MASTERS.into(), mode: String::new(), decision });
+        }
+        for Named { name, mode, authorizer, .. } in &self.authorizers {
+            let decision = if is_decided { None } else { Some(authorizer.decide(access).await) };
+            is_decided |= decision.as_ref().is_some_and(|decision| decision.verdict != Verdict::NoOpinion);
+            opinions.push(AuthorizerOpinion { name: name.clone(), mode: mode.clone(), decision });
+        }
+        opinions
     }
 
     fn rules_for(&self, user: &User, namespace: &str) -> RulesFor {
@@ -243,6 +273,29 @@ mod tests {
         ] {
             let user = User { name: "u".into(), groups: strings(groups), ..User::default() };
             assert_eq!(union.decide(&Access::to_resource(&user, "get")).await, want);
+        }
+    }
+
+    #[tokio::test]
+    async fn authorizers_are_asked_until_one_has_an_opinion() {
+        let named = |name: &str, authorizer: Arc<dyn Authorizer>| Named::new("Mode", name, authorizer);
+        let all = vec![
+            named("first", Arc::new(AlwaysDeny)),
+            named("second", Arc::new(AlwaysAllow)),
+            named("third", Arc::new(AlwaysAllow)),
+        ];
+        let union = Union::new(all, Arc::default());
+        for (groups, want) in [
+            (&[][..], "first NoOpinion, second Allow, third -"),
+            (&["system:masters"], "system:masters Allow, first -, second -, third -"),
+        ] {
+            let user = User { name: "u".into(), groups: strings(groups), ..User::default() };
+            let opinions = union.opinions(&Access::to_resource(&user, "get")).await;
+            let shown = opinions.iter().map(|one| {
+                let verdict = one.decision.as_ref().map_or("-".into(), |decision| format!("{:?}", decision.verdict));
+                [one.name.as_str(), &verdict].join(" ")
+            });
+            assert_eq!(shown.collect::<Vec<_>>().join(", "), want);
         }
     }
 }

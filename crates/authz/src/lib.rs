@@ -13,7 +13,9 @@ mod visible;
 pub mod webhook;
 
 pub use abac::Abac;
-pub use authorizer::{AlwaysAllow, AlwaysDeny, Authorizer, Decision, Named, RulesFor, Union, Verdict, check_modes};
+pub use authorizer::{
+    AlwaysAllow, AlwaysDeny, Authorizer, AuthorizerOpinion, Decision, Named, RulesFor, Union, Verdict, check_modes,
+};
 pub use configuration::Configuration;
 pub use meters::AuthzMeters;
 pub use node::Node;

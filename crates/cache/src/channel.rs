@@ -6,13 +6,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 
 use storage::Revision;
 
 use crate::Event;
 use crate::ring::Ring;
-use crate::wakers::Wakers;
+use crate::wakers::{Wakers, WatchLag};
 
 pub(crate) struct Channel {
     pub(crate) ring: Ring,
@@ -33,6 +34,8 @@ pub(crate) struct Place {
     /// The value of the indexed field that is watched; None for all events.
     value: Option<String>,
     slot: usize,
+    /// The number of the first event that its client may not have yet.
+    pub(crate) position: Arc<AtomicU64>,
 }
 
 impl Channel {
@@ -49,7 +52,16 @@ impl Channel {
                 &self.lanes.entry(value.to_string()).or_insert_with(new).wakers
             }
         };
-        Place { slot: wakers.join(), value: value.map(str::to_string) }
+        let position = Arc::new(AtomicU64::new(self.ring.next()));
+        Place { slot: wakers.join(position.clone()), value: value.map(str::to_string), position }
+    }
+
+    /// How far all watchers are.
+    pub(crate) fn lag(&self) -> WatchLag {
+        let mut lag = WatchLag::default();
+        let lanes = self.lanes.values().map(|lane| &lane.wakers);
+        lanes.chain([&self.everyone]).for_each(|wakers| wakers.survey(self.ring.next(), &mut lag));
+        lag
     }
 
     pub(crate) fn leave(&mut self, place: &Place) {

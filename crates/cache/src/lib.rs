@@ -24,4 +24,5 @@ pub use entry::{Describe, Event, Header, Object};
 pub use error::Error;
 pub use renditions::{Budget, RenditionKey};
 pub use resource::{Cache, CacheOptions, CacheScan, Part, Snapshot};
+pub use wakers::WatchLag;
 pub use watcher::{Item, Start, Watcher};

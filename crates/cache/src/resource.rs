@@ -22,7 +22,7 @@ use crate::renditions::Renditions;
 use crate::ring::Ring;
 use crate::through::Through;
 use crate::watcher::Start;
-use crate::{Budget, Describe, Error, Event, Object, Watcher};
+use crate::{Budget, Describe, Error, Event, Object, WatchLag, Watcher};
 
 /// How large a cache may grow.
 #[derive(Clone, Debug)]
@@ -277,6 +277,16 @@ impl Cache {
     /// The size of all objects, as stored.
     pub fn encoded_bytes(&self) -> usize {
         self.state.read().bytes
+    }
+
+    /// The size of the old versions that are kept for watchers.
+    pub fn ring_bytes(&self) -> usize {
+        self.state.read().channel.ring.bytes()
+    }
+
+    /// How far the watchers are.
+    pub fn watch_lag(&self) -> WatchLag {
+        self.state.read().channel.lag()
     }
 
     /// How many objects of a range there are, their size as stored, and the revision that they are of.

@@ -47,6 +47,11 @@ impl Ring {
         self.complete_after = revision;
     }
 
+    /// The bytes of old versions that it keeps in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The number that the next event will have.
     pub(crate) fn next(&self) -> u64 {
         self.first + self.events.len() as u64

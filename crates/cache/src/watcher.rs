@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use futures::future::BoxFuture;
@@ -93,6 +94,9 @@ impl Watcher {
                 };
             }
         }
+        if let State::Ring { next } = watcher.state {
+            watcher.place.position.store(next, Ordering::Relaxed);
+        }
         Ok(watcher)
     }
 
@@ -134,6 +138,8 @@ impl Watcher {
         match &mut self.state {
             State::Ring { next } => {
                 let before = *next;
+                // All events before have been handed out.
+                self.place.position.store(before, Ordering::Relaxed);
                 let (range, after, seen, ready) = (&self.part.range, self.after, &mut self.seen, &mut self.ready);
                 let (mut taken, mut bytes) = (0, 0);
                 let read = self.cache.read_ring(&self.place, before, cx.waker(), |event| {

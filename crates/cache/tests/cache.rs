@@ -193,6 +193,32 @@ fn poll(watcher: &mut Watcher, wakes: &Arc<Wakes>) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn watchers_that_are_behind_are_told_of() {
+    let store = Late::never();
+    let cache = start(&store, CacheOptions::default()).await;
+    let check = |want: (usize, usize, u64)| {
+        let lag = cache.watch_lag();
+        assert_eq!((lag.watchers, lag.behind, lag.events_max), want);
+    };
+    check((0, 0, 0));
+    let from = put(&store, "/pods/a/0", "0").await;
+    put(&store, "/pods/a/0", "1").await;
+    let all = || cache.watch(KeyRange::prefix("/pods/").into(), Start::After(from));
+    let (mut quick, slow, wakes) = (all().await.unwrap(), all().await.unwrap(), Arc::default());
+    check((2, 2, 1));
+    assert_eq!(poll(&mut quick, &wakes).len(), 1);
+    check((2, 1, 1));
+    for n in 0..3 {
+        put(&store, "/pods/a/1", &n.to_string()).await;
+    }
+    check((2, 2, 4));
+    assert_eq!(poll(&mut quick, &wakes).len(), 3);
+    check((2, 1, 4));
+    drop(slow);
+    check((1, 0, 0));
+}
+
+#[tokio::test]
 async fn watchers_of_one_node_are_not_woken_for_others() {
     let store = Late::never();
     let cache =

@@ -9,7 +9,7 @@ mod ratchet;
 mod validate;
 
 pub use compile::{Compiled, Rule, compile_rules};
-pub use definition::check_definition;
+pub use definition::{MAX_RULE_COST, MAX_SCHEMA_COST, RuleCost, check_definition, rule_costs};
 pub use field_path::normalized as normalized_field_path;
 pub use ratchet::Ratchet;
 pub use validate::{Budget, Validator};

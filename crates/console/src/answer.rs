@@ -1,88 +1,62 @@
-//! `/console/session` and `/console/api/…`: the paths of the console behind the chain. All but the session are only read.
+//! `/console/session` and `/console/api/…`: the paths of the console behind the chain. All but the session change nothing.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use authn::Authenticator;
-use authz::Permitted;
+use authz::{Authorizer, Permitted};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use object::{GroupResource, Status};
-use request::{RequestInfo, User};
+use request::User;
 use rest::{Accept, Body, Call, Reply, ReplyBody, failure};
-use serde::Serialize;
 use serde_json::{Value, json};
 use server::{Metrics, Paths, Seats};
 
 use crate::recent::milliseconds;
 use crate::sessions::Credential;
 use crate::sign_in::{came_by_link, is_of_same_origin, session_of};
-use crate::{COOKIE, Console, PROOF, SESSION_PATH};
+use crate::trial::costs_of;
+use crate::{COOKIE, Console, ISSUED, PROOF, SESSION_PATH, ServerParts};
 
 const API: &str = "/console/api/";
-/// The largest body of a sign-in: a token.
+/// The largest body of a sign-in, which is a token; of a request to try, with an audit policy; and of a schema to judge.
 const BODY_BYTES_MAX: usize = 64 * 1024;
+const TRIED_BYTES_MAX: usize = 512 * 1024;
+const SCHEMA_BYTES_MAX: usize = 1024 * 1024;
 /// How many rows an answer has at most.
 const CLIENTS_SHOWN: usize = 100;
 const ERRORS_SHOWN: usize = 50;
 const REQUESTS_SHOWN: usize = 200;
+const WATCHES_SHOWN: usize = 200;
 
 /// Answers the console's paths. They are not listed at `/`, where clients find what upstream has.
 pub struct ConsolePaths {
     pub console: Arc<Console>,
     pub authenticator: Arc<Authenticator>,
+    pub authorizer: Arc<dyn Authorizer>,
     pub metrics: Arc<Metrics>,
     pub seats: Seats,
     /// The version that the server says it has.
     pub version: String,
-    pub memory: MemoryParts,
-    pub certificates: ReadCertificates,
+    pub parts: Arc<dyn ServerParts>,
 }
-
-/// Reads the certificates that the server uses.
-pub type ReadCertificates = Arc<dyn Fn() -> Vec<CertificateRow> + Send + Sync>;
-
-/// A certificate in a file that the server uses.
-#[derive(Debug, Serialize)]
-pub struct CertificateRow {
-    pub purpose: &'static str,
-    pub file: String,
-    /// The common name of its subject.
-    pub name: String,
-    /// In seconds since the epoch; None if the file cannot be read.
-    pub ends: Option<i64>,
-    /// Why it cannot be read, "" if it can.
-    pub problem: String,
-}
-
-/// Tells the parts of the server's memory that are counted, in bytes, by their names.
-pub type MemoryParts = Box<dyn Fn() -> Vec<(&'static str, usize)> + Send + Sync>;
 
 #[async_trait]
 impl Paths for ConsolePaths {
     async fn answer(&self, call: &Permitted<Call>, body: &mut Body) -> Option<Reply> {
-        if call.info.path == SESSION_PATH {
-            return Some(self.session(call, std::mem::take(body)).await.unwrap_or_else(|status| refused(&status)));
+        let path = call.info.path.as_str();
+        let page = path.strip_prefix(API);
+        if path != SESSION_PATH && page.is_none_or(|page| !PAGES.iter().any(|(_, name)| *name == page)) {
+            return None;
         }
-        let page = call.info.path.strip_prefix(API)?;
-        if call.method != Method::GET {
-            return Some(refused(&not_this_method(&call.method)));
-        }
-        let value = match page {
-            "now" => self.now(),
-            "requests" => self.requests(call),
-            "certificates" => {
-                let read = self.certificates.clone();
-                let rows = tokio::task::spawn_blocking(move || read()).await.unwrap_or_default();
-                json!({ "items": rows })
-            }
-            "flow" => match self.flow(call) {
-                Ok(value) => value,
-                Err(status) => return Some(refused(&status)),
-            },
-            _ => return None,
+        let body = std::mem::take(body);
+        let answered = match page {
+            None => self.session(call, body).await,
+            Some(page) => self.page(call, page, body).await.map(|value| json_reply(StatusCode::OK, &value)),
         };
-        Some(json_reply(StatusCode::OK, &value))
+        Some(answered.unwrap_or_else(|status| refused(&status)))
     }
 
     fn listed(&self) -> Vec<String> {
@@ -90,7 +64,50 @@ impl Paths for ConsolePaths {
     }
 }
 
+/// The pages below `/console/api/`, and the method of each.
+const PAGES: [(Method, &str); 8] = [
+    (Method::GET, "certificates"),
+    (Method::GET, "flags"),
+    (Method::GET, "now"),
+    (Method::POST, "request"),
+    (Method::GET, "requests"),
+    (Method::POST, "rules"),
+    (Method::GET, "stores"),
+    (Method::GET, "watches"),
+];
+
 impl ConsolePaths {
+    async fn page(&self, call: &Call, page: &str, body: Body) -> Result<Value, Status> {
+        if !PAGES.contains(&(call.method.clone(), page)) {
+            return Err(not_this_method(&call.method));
+        }
+        match page {
+            "now" => Ok(self.now()),
+            "requests" => Ok(self.requests(call)),
+            "watches" => {
+                let mut rows = self.parts.watched();
+                rows.sort_by_key(|row| Reverse((row.events, row.behind, row.watchers)));
+                rows.truncate(WATCHES_SHOWN);
+                Ok(json!({ "items": rows }))
+            }
+            "stores" => Ok(json!({"items": self.parts.stores().await})),
+            "flags" => Ok(json!({"flags": self.parts.flags()})),
+            "certificates" => {
+                let parts = self.parts.clone();
+                let rows = tokio::task::spawn_blocking(move || parts.certificates()).await.unwrap_or_default();
+                Ok(json!({ "items": rows }))
+            }
+            "request" => self.tried(&body.read(TRIED_BYTES_MAX).await?).await,
+            _ => {
+                let schema = body.read(SCHEMA_BYTES_MAX).await?;
+                // One at a time: this is all computing.
+                let _turn = self.console.trials.acquire().await;
+                let judged = tokio::task::spawn_blocking(move || costs_of(&schema)).await;
+                judged.unwrap_or_else(|error| Err(Status::internal(error.to_string())))
+            }
+        }
+    }
+
     async fn session(&self, call: &Call, body: Body) -> Result<Reply, Status> {
         match call.method {
             Method::GET => Ok(json_reply(StatusCode::OK, &self.who(&call.user))),
@@ -123,9 +140,12 @@ impl ConsolePaths {
             return Err(Status::bad_request(format!("the header {PROOF} is missing")));
         }
         let bytes = body.read(BODY_BYTES_MAX).await?;
-        let credential = match came_by_link(&call.user) {
-            true => Credential::Administrator,
-            false => self.token_of(&call.user, &bytes).await?,
+        let issued = call.headers.get(ISSUED);
+        let issued = issued.and_then(|sent| self.console.issued.0.take(sent.as_bytes(), self.console.now()));
+        let credential = match issued {
+            _ if came_by_link(&call.user) => Credential::Administrator,
+            Some((user, token)) if user == call.user.name => Credential::Token(token),
+            _ => self.token_of(&call.user, &bytes).await?,
         };
         let new = self.console.sessions.begin(&call.user.name, credential, self.console.now());
         let mut answer = self.who(&call.user);
@@ -156,7 +176,7 @@ impl ConsolePaths {
             "time": milliseconds(self.console.clock.now()),
             "version": self.version,
             "inFlight": {"reads": reads, "writes": writes},
-            "memory": (self.memory)().iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes})).collect::<Vec<_>>(),
+            "memory": self.parts.memory().iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes})).collect::<Vec<_>>(),
             "bounds": requests.bounds,
             "requests": requests.verbs.iter().map(|(verb, total)| json!({
                 "verb": verb,
@@ -195,34 +215,6 @@ impl ConsolePaths {
         });
         json!({ "items": items })
     }
-
-    /// Which FlowSchema and priority level a request would get.
-    fn flow(&self, call: &Call) -> Result<Value, Status> {
-        let flow = self.seats.flow().ok_or_else(|| Status::bad_request("priority and fairness is off".to_string()))?;
-        let method = call.query("method").unwrap_or("GET");
-        let uri: http::Uri =
-            call.query("path").unwrap_or("/").parse().map_err(|error: http::uri::InvalidUri| {
-                Status::bad_request(format!("the path cannot be read: {error}"))
-            })?;
-        let unreadable = || Status::bad_request("the path has an invalid escape".to_string());
-        let path = request::unescape(uri.path()).ok_or_else(unreadable)?;
-        let info = RequestInfo::parse(method, &path, &server::query(&uri));
-        let user = User {
-            name: call.query("user").unwrap_or(User::ANONYMOUS).to_string(),
-            groups: call.query_all("group").map(str::to_string).collect(),
-            ..User::default()
-        };
-        let found = flow.classify(&info, &user);
-        Ok(json!({
-            "verb": info.verb.as_str(),
-            "group": info.group,
-            "resource": info.resource,
-            "namespace": info.namespace,
-            "name": info.name,
-            "flowSchema": found.schema.as_str(),
-            "priorityLevel": found.level.as_str(),
-        }))
-    }
 }
 
 fn not_this_method(method: &Method) -> Status {
@@ -233,7 +225,7 @@ fn refused(status: &Status) -> Reply {
     private(failure(status, &Accept::json()))
 }
 
-fn json_reply(code: StatusCode, value: &Value) -> Reply {
+pub fn json_reply(code: StatusCode, value: &Value) -> Reply {
     let bytes = Bytes::from(value.to_string());
     private(Reply::new(code, "application/json", ReplyBody::Ready(bytes)))
 }

@@ -6,22 +6,27 @@
 //! measured only while a page asks for it. `console/` has the pages' source; docs/decisions/034-console.md says why it is so.
 
 mod answer;
+mod contain;
 mod costs;
 mod pages;
+mod parts;
 mod recent;
 mod sessions;
 mod sign_in;
+mod trial;
 
 use std::sync::Arc;
 
 use object::Clock;
 use server::RequestObserver;
+use tokio::sync::Semaphore;
 
-pub use self::answer::{CertificateRow, ConsolePaths, MemoryParts, ReadCertificates};
+pub use self::answer::ConsolePaths;
 use self::costs::Costs;
-pub use self::pages::StaticPages;
-use self::sessions::{Codes, Sessions};
-pub use self::sign_in::{CookieMethod, SignInAuthorizer};
+pub use self::pages::ConsolePages;
+pub use self::parts::{CertificateRow, LogFigures, ServerParts, StoreFigures, WatchedResource};
+use self::sessions::{Codes, IssuedTokens, Sessions};
+pub use self::sign_in::{AuthenticationCell, ConsoleAuthentication, CookieMethod, SignInAuthorizer};
 
 /// The cookie of a session. Browsers accept this name only over TLS, from the whole host, and from no other one.
 pub const COOKIE: &str = "__Host-ferrokube-console";
@@ -29,13 +34,22 @@ pub const COOKIE: &str = "__Host-ferrokube-console";
 pub const PROOF: &str = "x-ferrokube-console";
 /// The header with the code of a sign-in link.
 pub const CODE: &str = "x-ferrokube-console-code";
+/// The header with a code that an issuer gave to the browser.
+pub const ISSUED: &str = "x-ferrokube-console-issued";
 /// The path at which sessions begin, are asked about, and end.
 pub const SESSION_PATH: &str = "/console/session";
+
+/// How many codes of issuers are exchanged at the same time.
+const EXCHANGES_MAX: usize = 8;
 
 /// The state of the console of one server.
 pub struct Console {
     sessions: Sessions,
     codes: Codes,
+    issued: IssuedTokens,
+    /// Limits how many codes of issuers are exchanged at the same time, and how many schemas are judged.
+    exchanges: Semaphore,
+    trials: Semaphore,
     costs: Arc<Costs>,
     clock: Arc<dyn Clock>,
 }
@@ -48,7 +62,15 @@ pub fn link(server: &str, code: &str) -> String {
 impl Console {
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Console> {
         let costs = Arc::new(Costs::new(clock.clone()));
-        Arc::new(Console { sessions: Sessions::default(), codes: Codes::default(), costs, clock })
+        Arc::new(Console {
+            sessions: Sessions::default(),
+            codes: Codes::default(),
+            issued: IssuedTokens::default(),
+            exchanges: Semaphore::new(EXCHANGES_MAX),
+            trials: Semaphore::new(1),
+            costs,
+            clock,
+        })
     }
 
     /// A code that makes a browser on this machine the administrator's, once and for a quarter of an hour.

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::sync::OnceLock;
 
+use authn::jwt::SignInIssuer;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,10 +11,17 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rest::{Reply, ReplyBody};
+use serde_json::json;
 use server::PublicPages;
+
+use crate::answer::json_reply;
+use crate::contain;
+use crate::sign_in::AuthenticationCell;
 
 /// Where the pages are.
 const ROOT: &str = "/console/";
+/// Below it.
+const ISSUERS: &str = "issuers";
 
 /// Scripts and styles only from this server, no frames, no forms, nothing inline, and no text that becomes markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -39,22 +47,42 @@ struct PackedPage {
     tag: OnceLock<String>,
 }
 
-/// The files of the console.
-pub struct StaticPages([PackedPage; 4]);
+/// The files of the console, and where users can sign in.
+pub struct ConsolePages {
+    files: [PackedPage; 4],
+    authentication: AuthenticationCell,
+}
 
-impl Default for StaticPages {
-    fn default() -> StaticPages {
+impl ConsolePages {
+    pub fn new(authentication: AuthenticationCell) -> ConsolePages {
         let page = |name, media_type, packed| PackedPage { name, media_type, packed, tag: OnceLock::new() };
-        StaticPages([
+        let files = [
             page("", "text/html; charset=utf-8", include_bytes!("../pages/index.html.gz")),
             page("app.js", "text/javascript; charset=utf-8", include_bytes!("../pages/app.js.gz")),
             page("app.css", "text/css; charset=utf-8", include_bytes!("../pages/app.css.gz")),
             page("icon.svg", "image/svg+xml", include_bytes!("../pages/icon.svg.gz")),
-        ])
+        ];
+        ConsolePages { files, authentication }
+    }
+
+    /// The issuers that browsers can sign in with, as their pages need them. It is asked for before anybody has signed in.
+    fn issuers(&self) -> Reply {
+        let issuers = self.authentication.get().and_then(|parts| parts.issuers.as_ref());
+        let all = issuers.map(|issuers| issuers.sign_ins()).unwrap_or_default();
+        let row = |one: &SignInIssuer| {
+            json!({
+                "issuer": one.issuer,
+                "authorizationEndpoint": one.authorization_endpoint,
+                "clientID": one.client_id,
+                "scope": one.scope,
+                "responseMode": one.response_mode,
+            })
+        };
+        json_reply(StatusCode::OK, &json!({"items": all.iter().map(row).collect::<Vec<_>>()}))
     }
 }
 
-impl PublicPages for StaticPages {
+impl PublicPages for ConsolePages {
     fn page(&self, method: &Method, path: &str, headers: &HeaderMap) -> Option<Reply> {
         if *method != Method::GET && *method != Method::HEAD {
             return None;
@@ -65,10 +93,21 @@ impl PublicPages for StaticPages {
             "/console" => Some(redirect("console/")),
             _ => {
                 let name = path.strip_prefix(ROOT)?;
-                let page = self.0.iter().find(|page| page.name == name)?;
+                if name == ISSUERS {
+                    return Some(self.issuers());
+                }
+                let page = self.files.iter().find(|page| page.name == name)?;
                 Some(page.reply(headers))
             }
         }
+    }
+
+    fn must_contain(&self, request: &HeaderMap) -> bool {
+        contain::is_needed(request)
+    }
+
+    fn contain(&self, answer: &mut HeaderMap) {
+        contain::contain(answer);
     }
 }
 
@@ -118,7 +157,7 @@ fn redirect(to: &'static str) -> Reply {
 }
 
 /// Whether a browser navigates: others do not name HTML.
-fn wants_html(headers: &HeaderMap) -> bool {
+pub fn wants_html(headers: &HeaderMap) -> bool {
     names(headers, header::ACCEPT).any(|item| item == b"text/html")
 }
 
@@ -140,7 +179,7 @@ mod tests {
     fn get(path: &str, name: HeaderName, value: &'static str) -> Option<Reply> {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
-        StaticPages::default().page(&Method::GET, path, &headers)
+        ConsolePages::new(AuthenticationCell::default()).page(&Method::GET, path, &headers)
     }
 
     #[test]
@@ -155,6 +194,7 @@ mod tests {
             ("/console/app.js", "*/*", Some(200)),
             ("/console/app.css", "*/*", Some(200)),
             ("/console/icon.svg", "*/*", Some(200)),
+            ("/console/issuers", "*/*", Some(200)),
             ("/console/session", "text/html", None),
             ("/console/api/now", "text/html", None),
             ("/console//app.js", "*/*", None),
@@ -164,7 +204,7 @@ mod tests {
             let reply = get(path, header::ACCEPT, accept);
             assert_eq!(reply.map(|reply| reply.status.as_u16()), want, "{path} {accept}");
         }
-        let post = StaticPages::default().page(&Method::POST, "/console/", &HeaderMap::new());
+        let post = ConsolePages::new(AuthenticationCell::default()).page(&Method::POST, "/console/", &HeaderMap::new());
         assert!(post.is_none());
     }
 
@@ -183,7 +223,8 @@ mod tests {
         assert_eq!(unpacked, plain);
         let mut headers = HeaderMap::new();
         headers.insert(header::IF_NONE_MATCH, HeaderValue::from_str(&["\"x\", W/", &tag].concat()).unwrap());
-        let again = StaticPages::default().page(&Method::GET, "/console/app.js", &headers).unwrap();
+        let again =
+            ConsolePages::new(AuthenticationCell::default()).page(&Method::GET, "/console/app.js", &headers).unwrap();
         assert_eq!(again.status, StatusCode::NOT_MODIFIED);
         assert!(bytes(again).is_empty());
     }
@@ -191,7 +232,8 @@ mod tests {
     /// A browser loads all of it before it shows anything.
     #[test]
     fn all_pages_together_are_small() {
-        let bytes: usize = StaticPages::default().0.iter().map(|page| page.packed.len()).sum();
+        let bytes: usize =
+            ConsolePages::new(AuthenticationCell::default()).files.iter().map(|page| page.packed.len()).sum();
         assert!(bytes <= 150 * 1024, "{bytes}");
     }
 }

@@ -7,7 +7,7 @@ use object::Timestamp;
 use serde_json::{Value, json};
 use server::ObservedRequest;
 
-/// How many of each are kept. An observation has texts of up to 4 KiB.
+/// How many of each are kept. An observation has texts of up to 8 KiB.
 const REQUESTS_MAX: usize = 1024;
 const ERRORS_MAX: usize = 128;
 
@@ -72,6 +72,9 @@ impl EndedRequest {
             "code": seen.code,
             "message": seen.message,
             "warnings": seen.warnings,
+            "groups": seen.groups,
+            "reason": seen.reason,
+            "annotations": seen.annotations,
             "bytes": seen.bytes,
             "seconds": seen.took.as_secs_f64(),
             "cpu": seen.cpu.as_secs_f64(),

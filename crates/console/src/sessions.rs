@@ -16,6 +16,9 @@ const LASTS_SECONDS: i64 = 8 * 60 * 60;
 /// How long a code is good for, and how many there are at most.
 const CODE_SECONDS: i64 = 15 * 60;
 const CODES_MAX: usize = 8;
+/// The same for tokens of issuers, which the request that brings them takes at once.
+const ISSUED_SECONDS: i64 = 60;
+const ISSUED_MAX: usize = 64;
 
 /// A secret as it is kept: a copy of the server's memory opens no session.
 type Digest = [u8; 32];
@@ -115,28 +118,65 @@ fn remove_oldest(sessions: &mut HashMap<Digest, BrowserSession>, of: impl Fn(&Br
     }
 }
 
-/// The codes that have not been used, with the times they end at.
-#[derive(Default)]
-pub struct Codes(Mutex<Vec<(Digest, i64)>>);
+/// Something that is kept for one who knows a secret, and given out once. Only a few are kept, and not for long.
+pub struct OneTime<T> {
+    kept: Mutex<Vec<(Digest, i64, T)>>,
+    count_max: usize,
+    seconds: i64,
+}
+
+impl<T> OneTime<T> {
+    fn new(count_max: usize, seconds: i64) -> OneTime<T> {
+        OneTime { kept: Mutex::default(), count_max, seconds }
+    }
+
+    pub fn keep(&self, secret: &[u8], thing: T, now: i64) {
+        let mut kept = self.kept.lock();
+        kept.retain(|(_, ends, _)| now < *ends);
+        if kept.len() >= self.count_max {
+            kept.remove(0);
+        }
+        kept.push((digest_of(secret), now + self.seconds, thing));
+    }
+
+    pub fn take(&self, secret: &[u8], now: i64) -> Option<T> {
+        let wanted = digest_of(secret);
+        let mut kept = self.kept.lock();
+        kept.retain(|(_, ends, _)| now < *ends);
+        let at = kept.iter().position(|(known, ..)| *known == wanted)?;
+        Some(kept.remove(at).2)
+    }
+}
+
+/// Codes of sign-in links that have not been used.
+pub struct Codes(OneTime<()>);
+
+impl Default for Codes {
+    fn default() -> Codes {
+        Codes(OneTime::new(CODES_MAX, CODE_SECONDS))
+    }
+}
 
 impl Codes {
     pub fn make(&self, now: i64) -> String {
         let code = secret();
-        let mut codes = self.0.lock();
-        if codes.len() >= CODES_MAX {
-            codes.remove(0);
-        }
-        codes.push((digest_of(code.as_bytes()), now + CODE_SECONDS));
+        self.0.keep(code.as_bytes(), (), now);
         code
     }
 
     /// Whether the code is good. It is not good for a second time.
     pub fn take(&self, code: &[u8], now: i64) -> bool {
-        let wanted = digest_of(code);
-        let mut codes = self.0.lock();
-        codes.retain(|(_, ends)| now < *ends);
-        let at = codes.iter().position(|(known, _)| *known == wanted);
-        at.map(|at| codes.remove(at)).is_some()
+        self.0.take(code, now).is_some()
+    }
+}
+
+/// ID tokens of issuers with their users, between the authentication of a request that signs a browser in and its answer. They are found by
+/// what the browser sent.
+pub struct IssuedTokens(pub OneTime<(String, String)>);
+
+impl Default for IssuedTokens {
+    fn default() -> IssuedTokens {
+        IssuedTokens(OneTime::new(ISSUED_MAX, ISSUED_SECONDS))
     }
 }
 
@@ -227,6 +267,6 @@ mod tests {
         let first = codes.make(NOW);
         (0..CODES_MAX).for_each(|_| drop(codes.make(NOW)));
         assert!(!codes.take(first.as_bytes(), NOW));
-        assert_eq!(codes.0.lock().len(), CODES_MAX);
+        assert_eq!(codes.0.kept.lock().len(), CODES_MAX);
     }
 }

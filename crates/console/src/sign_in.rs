@@ -1,19 +1,24 @@
-//! Who a request of the console comes from: a session's cookie together with the key that only the page has, or the code of a
-//! sign-in link.
+//! Who a request of the console comes from: a session's cookie together with the key that only the page has, the code of a
+//! sign-in link, or a code that an issuer gave to the browser.
 //!
 //! A cookie is sent by the browser with requests that other sites cause, and to other ports of the same host. So the cookie alone is
 //! nothing: the key is in a header, which only scripts of the same origin can set, and is kept where only they can read it.
 
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use authn::jwt::{IssuedCode, JwtIssuers};
 use authn::{Authenticator, Credentials, Identity, Method, Refused, cookie};
 use authz::{Authorizer, Decision};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use request::{Access, User};
+use serde::Deserialize;
 
 use crate::sessions::Credential;
-use crate::{CODE, COOKIE, Console, PROOF, SESSION_PATH};
+use crate::{CODE, COOKIE, Console, ISSUED, PROOF, SESSION_PATH};
 
 /// The key of the extra value that names the session, as upstream names other credentials.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -24,17 +29,69 @@ const LINK: &str = "CONSOLE-LINK";
 /// The administrator's name in the kubeconfig that the server writes.
 const ADMINISTRATOR: &str = "kubernetes-admin";
 
-/// Authenticates requests of signed-in pages, and the sign-in by a link.
+/// The credential of a request with a code of an issuer.
+const ISSUER: &str = "CONSOLE-ISSUER";
+/// How long a request waits until fewer codes are being exchanged. Anybody may send codes, so issuers are asked about a few at a time.
+const EXCHANGE_PATIENCE: Duration = Duration::from_secs(5);
+/// The longest header with a code.
+const ISSUED_BYTES_MAX: usize = 8 * 1024;
+
+/// Authenticates requests of signed-in pages, and the sign-in by a link or with an issuer.
 pub struct CookieMethod {
     console: Arc<Console>,
-    authenticator: Arc<OnceLock<Weak<Authenticator>>>,
+    authentication: AuthenticationCell,
+}
+
+/// Set when the server's authentication is there, which the console is a part of.
+pub type AuthenticationCell = Arc<OnceLock<ConsoleAuthentication>>;
+
+/// The parts of the server's authentication that sign browsers in.
+pub struct ConsoleAuthentication {
+    pub authenticator: Weak<Authenticator>,
+    /// None if the server knows no issuers.
+    pub issuers: Option<Arc<JwtIssuers>>,
+}
+
+/// The header of a request with a code of an issuer: base64 of JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct IssuedHeader {
+    issuer: String,
+    code: String,
+    verifier: String,
+    nonce: String,
+    redirect_uri: String,
 }
 
 impl CookieMethod {
-    /// The method, and where it is told the authenticator that it is a part of.
-    pub fn new(console: Arc<Console>) -> (CookieMethod, Arc<OnceLock<Weak<Authenticator>>>) {
-        let authenticator = Arc::new(OnceLock::new());
-        (CookieMethod { console, authenticator: authenticator.clone() }, authenticator)
+    pub fn new(console: Arc<Console>, authentication: AuthenticationCell) -> CookieMethod {
+        CookieMethod { console, authentication }
+    }
+
+    /// Whose token this is; refused if it is nobody's any more.
+    async fn review(&self, token: &str, now: i64) -> Result<Identity, Refused> {
+        let authenticator = self.authentication.get().and_then(|parts| parts.authenticator.upgrade());
+        let authenticator = authenticator.ok_or_else(|| Refused::because("the server is starting or ending"))?;
+        authenticator.review(token, &[], now).await
+    }
+
+    /// Exchanges the code of an issuer, and keeps the token for the answer of this request.
+    async fn by_issuer(&self, header: &[u8], now: i64) -> Result<Identity, Refused> {
+        let refused = |why: &str| Refused::because(["signing in with an issuer: ", why].concat());
+        let sent = (header.len() <= ISSUED_BYTES_MAX).then(|| URL_SAFE_NO_PAD.decode(header).ok()).flatten();
+        let sent: Option<IssuedHeader> = sent.and_then(|json| serde_json::from_slice(&json).ok());
+        let sent = sent.ok_or_else(|| refused("the header cannot be read"))?;
+        let issuers = self.authentication.get().and_then(|parts| parts.issuers.as_ref());
+        let issuers = issuers.ok_or_else(|| refused("there is none"))?;
+        let turn = tokio::time::timeout(EXCHANGE_PATIENCE, self.console.exchanges.acquire()).await;
+        let Ok(Ok(_turn)) = turn else { return Err(refused("too many others do")) };
+        let IssuedHeader { issuer, code, verifier, nonce, redirect_uri } = &sent;
+        let issued = IssuedCode { issuer, code, verifier, nonce, redirect_uri };
+        let token = issuers.exchange(&issued).await.map_err(|why| refused(&why))?;
+        let mut identity = self.review(&token, now).await?;
+        self.console.issued.0.keep(header, (identity.user.name.clone(), token), self.console.now());
+        name_credential(&mut identity.user, ISSUER.to_string());
+        Ok(identity)
     }
 
     async fn by_session(&self, credentials: &Credentials<'_>, key: &[u8]) -> Result<Option<Identity>, Refused> {
@@ -45,8 +102,7 @@ impl CookieMethod {
         let mut identity = match &session.credential {
             Credential::Administrator => Identity { user: administrator(), ..Identity::default() },
             Credential::Token(token) => {
-                let authenticator = self.authenticator.get().and_then(Weak::upgrade).ok_or_else(refused)?;
-                let known = authenticator.review(token, &[], credentials.now).await;
+                let known = self.review(token, credentials.now).await;
                 known.inspect_err(|_| self.console.sessions.end(&session.id))?
             }
         };
@@ -68,6 +124,9 @@ impl Method for CookieMethod {
             let mut user = administrator();
             name_credential(&mut user, LINK.to_string());
             return Ok(Some(Identity { user, ..Identity::default() }));
+        }
+        if let Some(issued) = headers.get(ISSUED).filter(|_| credentials.path == SESSION_PATH) {
+            return self.by_issuer(issued.as_bytes(), credentials.now).await.map(Some);
         }
         self.by_session(credentials, key.as_bytes()).await
     }

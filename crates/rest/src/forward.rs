@@ -143,7 +143,7 @@ fn passed_back(response: Response<Incoming>) -> Reply {
     });
     let body = ReplyBody::Stream { chunks: chunks.boxed(), estimate: 0 };
     let mut reply = Reply::with(parts.status, end_to_end(&parts.headers), body);
-    reply.trailers = Some(trailers);
+    (reply.trailers, reply.passed_back) = (Some(trailers), true);
     if let Some(announced) = announced {
         reply.headers.insert(header::TRAILER, announced);
     }

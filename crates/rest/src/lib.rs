@@ -13,6 +13,7 @@ pub mod client;
 mod connect;
 mod create;
 mod delete;
+mod explain;
 mod fields;
 mod find;
 mod finish;

@@ -124,6 +124,8 @@ pub struct Reply {
     pub failure: Option<Box<Status>>,
     /// Trailers of a response that is passed on from another server.
     pub trailers: Option<Trailers>,
+    /// Whether another server made it: a pod, a Service, a kubelet or an extension server.
+    pub passed_back: bool,
 }
 
 /// Trailers are known when the body has ended.
@@ -176,7 +178,7 @@ impl Reply {
 
     /// A reply with headers of its own.
     pub fn with(status: StatusCode, headers: HeaderMap, body: ReplyBody) -> Reply {
-        Reply { status, headers, body, annotations: Vec::new(), failure: None, trailers: None }
+        Reply { status, headers, body, annotations: Vec::new(), failure: None, trailers: None, passed_back: false }
     }
 
     /// An object that exists only for this answer: a Status, a Table, a review.

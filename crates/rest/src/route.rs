@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use admission::Annotations;
 use authz::Permitted;
 use futures::future::BoxFuture;
 use http::{Method, StatusCode};
@@ -15,8 +16,8 @@ use crate::reply::{Reply, ReplyBody};
 use crate::scope::{Scope, method_not_allowed};
 use crate::view::View;
 use crate::{
-    Api, Body, Call, Snapshot, action, connect, create, delete, failure, find, get, list, past, patch, report, scale,
-    update, watch,
+    Api, Body, Call, Snapshot, action, connect, create, delete, explain, failure, find, get, list, past, patch, report,
+    scale, update, watch,
 };
 
 /// The refusal of a user whose clients do not read what they get.
@@ -58,10 +59,13 @@ pub fn serve<'a>(api: &'a Arc<Api>, call: Permitted<Call>, body: Body) -> BoxFut
             let status = scope.access(scope.call.info.verb.as_str()).refusal("");
             return failure(&status, &scope.accept);
         }
-        let scope = Arc::new(scope);
         if scope.call.info.verb.is_read() {
-            return answer(&scope).await;
+            return answer(&Arc::new(scope)).await;
         }
+        if explain::is_asked(&scope).await {
+            scope.annotations = Annotations::explained();
+        }
+        let scope = Arc::new(scope);
         let write = scope.clone();
         let (writes, is_own) = (write.api.writes.clone(), write.call.client.is_none());
         let origin = write.call.origin.clone();
@@ -85,6 +89,7 @@ async fn answer(scope: &Arc<Scope>) -> Reply {
         *bytes = scope.api.answers.take(scope.user(), bytes.len()).hold(std::mem::take(bytes));
     }
     reply.annotations = scope.annotations.take();
+    explain::tell(scope, &mut reply);
     reply
 }
 

@@ -128,6 +128,7 @@ impl Server {
         let audit_id = audit::id(&call.headers);
         let gzip = compress::is_accepted(&call);
         let cors = self.cors.allow(&call.headers);
+        let container = self.pages.as_ref().filter(|pages| pages.must_contain(&call.headers));
         // What is counted and logged when the response was sent; until then shutdown waits.
         let mut tracked = self.track(&call, &body, &audit_id, &peer);
         // A watch ends when the server shuts down, every other response when the request's time is over.
@@ -150,6 +151,9 @@ impl Server {
         let answer = AssertUnwindSafe(self.pass_in_time(passing, body, deadline)).catch_unwind();
         let answer = cpu.measure(answer).await;
         let mut reply = answer.unwrap_or_else(|_| self.panicked(&mut tracked, &audit_id));
+        if let Some(container) = container.filter(|_| reply.passed_back) {
+            container.contain(&mut reply.headers);
+        }
         if let Some(observed) = &mut tracked.observed {
             observed.answered(&reply, &cpu);
         }
@@ -389,7 +393,8 @@ impl Server {
         let decided = audit::timed(record, "authorization", authz::authorize(&*self.authorizer, call)).await;
         self.metrics.authorization.decided(decided.is_ok(), began.elapsed());
         if let Some(observed) = &mut tracked.observed {
-            observed.authorized(began.elapsed());
+            let reason = decided.as_ref().map_or("", |call| call.reason());
+            observed.authorized(reason, began.elapsed());
         }
         drop(span);
         let call = decided.map_err(|refused| not_allowed(&self.api, *refused, record, &warnings))?;

@@ -21,6 +21,9 @@ const TEXT_BYTES_MAX: usize = 256;
 const MESSAGE_BYTES_MAX: usize = 1024;
 /// More warnings of one request are left out of the observation.
 const WARNINGS_MAX: usize = 4;
+/// The same for groups of its user and annotations of its audit event.
+const GROUPS_MAX: usize = 8;
+const ANNOTATIONS_MAX: usize = 4;
 
 /// Who sends requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +48,12 @@ pub struct ObservedRequest {
     /// The message of the Status it was answered with, "" if it did not fail.
     pub message: String,
     pub warnings: Vec<String>,
+    /// The first of the user's groups.
+    pub groups: Vec<String>,
+    /// Why it was allowed, in the authorizers' words.
+    pub reason: String,
+    /// The annotations of its audit event.
+    pub annotations: Vec<(String, String)>,
     pub is_long_running: bool,
     /// The bytes of the response's body.
     pub bytes: u64,
@@ -96,6 +105,9 @@ impl Observed {
             code: 0,
             message: String::new(),
             warnings: Vec::new(),
+            groups: Vec::new(),
+            reason: String::new(),
+            annotations: Vec::new(),
             is_long_running: info.is_long_running(),
             bytes: 0,
             took: Duration::ZERO,
@@ -113,6 +125,7 @@ impl Observed {
     pub fn sent_by(&mut self, user: &User, address: IpAddr, took: Duration) {
         self.seen.client.user = cut(&user.name, TEXT_BYTES_MAX);
         self.seen.client.address = address;
+        self.seen.groups = user.groups.iter().take(GROUPS_MAX).map(|group| cut(group, TEXT_BYTES_MAX)).collect();
         self.seen.authenticated = took;
         if self.seen.is_long_running {
             self.observer.opened(&self.seen.client);
@@ -127,7 +140,8 @@ impl Observed {
         self.seated = seat.map(|seat| (seat.width(), Instant::now()));
     }
 
-    pub fn authorized(&mut self, took: Duration) {
+    pub fn authorized(&mut self, reason: &str, took: Duration) {
+        self.seen.reason = cut(reason, TEXT_BYTES_MAX);
         self.seen.authorization = took;
     }
 
@@ -139,6 +153,9 @@ impl Observed {
         let warnings = reply.headers.get_all(WARNING).iter().take(WARNINGS_MAX);
         let texts = warnings.map(|value| cut(&String::from_utf8_lossy(value.as_bytes()), TEXT_BYTES_MAX));
         self.seen.warnings = texts.collect();
+        let annotations = reply.annotations.iter().filter(|annotation| !annotation.with_object).take(ANNOTATIONS_MAX);
+        let text = |text: &str| cut(text, TEXT_BYTES_MAX);
+        self.seen.annotations = annotations.map(|one| (text(&one.key), text(&one.value))).collect();
     }
 
     pub fn leaves_seat(&mut self) {

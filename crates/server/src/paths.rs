@@ -24,6 +24,12 @@ pub trait Paths: Send + Sync + 'static {
 /// Pages that are the same for everyone and say nothing about the cluster, so that they are sent ahead of authentication.
 pub trait PublicPages: Send + Sync + 'static {
     fn page(&self, method: &Method, path: &str, headers: &HeaderMap) -> Option<Reply>;
+
+    /// Whether a page that another server answers to this request could reach the pages' sessions: it has their origin.
+    fn must_contain(&self, request: &HeaderMap) -> bool;
+
+    /// Changes the headers of such an answer so that the browser gives it an origin of its own.
+    fn contain(&self, answer: &mut HeaderMap);
 }
 
 impl Server {

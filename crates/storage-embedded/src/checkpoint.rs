@@ -65,6 +65,10 @@ impl Checkpoint {
         self.progress.lock().revision
     }
 
+    pub fn pending_bytes(&self) -> usize {
+        self.progress.lock().pending_bytes
+    }
+
     pub fn failure(&self) -> Option<String> {
         self.progress.lock().failure.clone()
     }

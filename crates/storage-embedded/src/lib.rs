@@ -60,7 +60,7 @@ use crate::notifier::Notifier;
 use crate::numbers::Log;
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
-use crate::shared::Shared;
+use crate::shared::{CommitTimes, Shared};
 use crate::unchecked::Unchecked;
 use crate::wal::Wal;
 use crate::writer::Writer;
@@ -109,6 +109,7 @@ impl EmbeddedStore {
             outage: Mutex::new(None),
             shortage: Mutex::new(None),
             wal_size: wal.size().into(),
+            commits: CommitTimes::default(),
             wal_generation: wal.generation().into(),
             file_bytes: (std::mem::take(&mut loaded.bytes) as i64).into(),
             options,

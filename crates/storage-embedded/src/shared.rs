@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
-use storage::{Batch, Entry, Error, Found, Health, KeyRange, Page, Progress, RangeQuery, Result, Revision, Status};
+use storage::{
+    Batch, Entry, Error, Found, Health, KeyRange, LogStatus, Page, Progress, RangeQuery, Result, Revision, Status,
+};
 
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
@@ -37,6 +40,7 @@ pub(crate) struct Shared {
     /// Why writes that need room are refused, if so.
     pub shortage: Mutex<Option<String>>,
     pub wal_size: AtomicU64,
+    pub commits: CommitTimes,
     /// That of the write-ahead log's file which has the last group.
     pub wal_generation: AtomicU64,
     /// Bytes of all records in the file.
@@ -166,7 +170,38 @@ impl Shared {
             size,
             size_in_use: u64::try_from(self.file_bytes.load(Ordering::Relaxed)).unwrap_or(0).min(size),
             health,
+            log: Some(self.log_status()),
         }
+    }
+
+    fn log_status(&self) -> LogStatus {
+        let nanos = |count: &AtomicU64| Duration::from_nanos(count.load(Ordering::Relaxed));
+        LogStatus {
+            size: self.wal_size.load(Ordering::Relaxed),
+            pending: self.checkpoint.pending_bytes() as u64,
+            checkpoint: self.checkpoint.revision(),
+            commits: self.commits.count.load(Ordering::Relaxed),
+            commit_time: nanos(&self.commits.nanos),
+            commit_time_max: nanos(&self.commits.nanos_max),
+        }
+    }
+}
+
+/// How long commits have taken.
+#[derive(Default)]
+pub(crate) struct CommitTimes {
+    count: AtomicU64,
+    nanos: AtomicU64,
+    nanos_max: AtomicU64,
+}
+
+impl CommitTimes {
+    /// Only the writer calls this.
+    pub fn add(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.nanos_max.fetch_max(nanos, Ordering::Relaxed);
     }
 }
 

@@ -216,6 +216,7 @@ impl Writer {
         match self.commit(&group.events) {
             Ok(()) => {
                 self.last_commit = began.elapsed();
+                self.shared.commits.add(self.last_commit);
                 self.last_group = group.answers.len();
                 self.failures = 0;
                 self.pause = self.shared.checkpoint.pause(group.bytes, self.shared.options.wal_bytes);

@@ -196,6 +196,7 @@ impl Store for EtcdStore {
             size: u64::try_from(status.db_size).unwrap_or(0),
             size_in_use: u64::try_from(status.db_size_in_use).unwrap_or(0),
             health,
+            log: None,
         })
     }
 }

@@ -69,6 +69,7 @@ pub use key::{Key, KeyRange};
 pub use layer::Layer;
 pub use split::SplitStore;
 pub use store::{
-    Change, Condition, Entry, Expect, Found, Health, Page, RangeQuery, Revision, Status, Store, Write, Written,
+    Change, Condition, Entry, Expect, Found, Health, LogStatus, Page, RangeQuery, Revision, Status, Store, Write,
+    Written,
 };
 pub use watch::{Batch, Event, Progress, Subscriber, Subscription, WatchRequest, WatchStream};

@@ -178,6 +178,7 @@ impl Store for MemoryStore {
             size,
             size_in_use: size,
             health: Health::Healthy,
+            log: None,
         })
     }
 }

@@ -297,6 +297,25 @@ pub struct Status {
     pub size_in_use: u64,
     /// Whether it works.
     pub health: Health,
+    /// Of an engine that writes a log ahead of its database.
+    pub log: Option<LogStatus>,
+}
+
+/// How a write-ahead log is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStatus {
+    /// Bytes on disk.
+    pub size: u64,
+    /// Bytes that the database does not have yet.
+    pub pending: u64,
+    /// The revision up to which the database has everything.
+    pub checkpoint: Revision,
+    /// How many groups of writes were committed since the start.
+    pub commits: u64,
+    /// How long that took together, which is mostly the time of the sync to disk.
+    pub commit_time: Duration,
+    /// How long the slowest took.
+    pub commit_time_max: Duration,
 }
 
 /// Whether a store works.

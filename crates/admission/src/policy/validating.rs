@@ -10,7 +10,7 @@ use super::definition::{Action, Annotation, Binding, Definition, Validation};
 use super::evaluation::{BUDGET, Expression};
 use super::subject::{Asked, Subject, namespace_object};
 use super::{Hook, Policies, params};
-use crate::{AdmissionMeters, Attributes, Host, Plugin, plugins};
+use crate::{AdmissionMeters, Attributes, Host, Plugin, PolicyFinding, PolicyOutcome, plugins};
 
 /// The longest message that a messageExpression can make.
 const MESSAGE_MAX_BYTES: usize = 5 * 1024;
@@ -72,6 +72,18 @@ enum Decision {
         reason: String,
         took: Duration,
     },
+}
+
+impl Decision {
+    fn finding(&self, policy: &Definition, binding: &Binding, validation: usize) -> PolicyFinding {
+        let (outcome, message) = match self {
+            Decision::Admit => (PolicyOutcome::Holds, ""),
+            Decision::Ignored { message, .. } => (PolicyOutcome::Ignored, message.as_str()),
+            Decision::Deny { message, .. } => (PolicyOutcome::Fails, message.as_str()),
+        };
+        let (policy, binding) = (policy.name.clone(), binding.name.clone());
+        PolicyFinding { policy, binding, validation, outcome, message: message.to_string() }
+    }
 }
 
 /// What came of all policies.
@@ -312,6 +324,7 @@ impl Verdict<'_> {
         attributes: &Attributes<'_>,
     ) {
         let meters = &self.meters.policies;
+        attributes.found(|| decision.finding(policy, binding, index));
         let (message, reason, took) = match decision {
             Decision::Admit => return,
             Decision::Ignored { message, took } => {

@@ -40,6 +40,12 @@ impl Issuers {
         Some(Box::new(self.issuers.clone()))
     }
 
+    /// Those that browsers may sign in with.
+    #[cfg(feature = "console")]
+    pub fn of_browsers(&self) -> Option<Arc<JwtIssuers>> {
+        Some(self.issuers.clone())
+    }
+
     /// Puts those of a changed configuration in force once their keys were fetched.
     pub async fn replace(&self, configuration: &AuthenticationConfiguration, patience: Duration) -> Result<(), String> {
         self.issuers.replace(configuration, patience).await

@@ -27,6 +27,11 @@ impl NoIssuers {
         None
     }
 
+    #[cfg(feature = "console")]
+    pub fn of_browsers(&self) -> Option<std::sync::Arc<authn::jwt::JwtIssuers>> {
+        None
+    }
+
     pub async fn replace(&self, configuration: &AuthenticationConfiguration, _: Duration) -> Result<(), String> {
         if configuration.jwt.is_empty() { Ok(()) } else { Err(crate::left_out("oidc")) }
     }

@@ -9,6 +9,7 @@ use outbound::Client;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::code_flow::IssuerEndpoints;
 use super::keyset::{DOCUMENT_BYTES_MAX, KeySet, TIMEOUT, not_json, string};
 use super::meters::JwtMeters;
 use crate::configuration::IssuerConfiguration;
@@ -25,7 +26,15 @@ pub struct Provider {
     client: Arc<Client>,
     meters: Option<Arc<JwtMeters>>,
     /// Err is why discovery has not succeeded yet.
-    keys: watch::Sender<Result<Arc<KeySet>, String>>,
+    found: watch::Sender<Result<DiscoveredIssuer, String>>,
+}
+
+/// The part of an issuer's discovery document that is used.
+#[derive(Clone)]
+struct DiscoveredIssuer {
+    keys: Arc<KeySet>,
+    /// Where browsers sign in, if they can.
+    endpoints: Option<Arc<IssuerEndpoints>>,
 }
 
 impl Provider {
@@ -36,30 +45,35 @@ impl Provider {
             url => url.to_string(),
         };
         let waiting = format!("oidc: authenticator for issuer {} is not initialized", quote(&issuer.url));
-        let (keys, _) = watch::channel(Err(waiting));
-        let provider = Arc::new(Provider { issuer: issuer.url.clone(), discovery_url, client, meters, keys });
+        let (found, _) = watch::channel(Err(waiting));
+        let provider = Arc::new(Provider { issuer: issuer.url.clone(), discovery_url, client, meters, found });
         tokio::spawn(discover(Arc::downgrade(&provider)));
         provider
     }
 
     /// The keys; None before discovery has succeeded.
     pub fn keys(&self) -> Option<Arc<KeySet>> {
-        self.keys.borrow().as_ref().ok().cloned()
+        self.found.borrow().as_ref().ok().map(|found| found.keys.clone())
+    }
+
+    /// Where browsers sign in; None if they cannot, or before discovery has succeeded.
+    pub fn endpoints(&self) -> Option<Arc<IssuerEndpoints>> {
+        self.found.borrow().as_ref().ok()?.endpoints.clone()
     }
 
     /// Waits until discovery has succeeded, or says why it has not.
     pub async fn healthy(&self, patience: Duration) -> Result<(), String> {
-        let mut keys = self.keys.subscribe();
-        let _ = tokio::time::timeout(patience, keys.wait_for(Result::is_ok)).await;
-        let outcome = keys.borrow();
+        let mut found = self.found.subscribe();
+        let _ = tokio::time::timeout(patience, found.wait_for(Result::is_ok)).await;
+        let outcome = found.borrow();
         outcome
             .as_ref()
             .map(|_| ())
             .map_err(|why| format!("oidc: authenticator for issuer {} is not healthy: {why}", quote(&self.issuer)))
     }
 
-    /// Fetches the discovery document and takes the address of the keys from it.
-    async fn key_set(&self) -> Result<KeySet, String> {
+    /// Fetches the discovery document and takes the addresses from it.
+    async fn discovered(&self) -> Result<DiscoveredIssuer, String> {
         let fetched = self.client.get(&self.discovery_url, None, Instant::now() + TIMEOUT, DOCUMENT_BYTES_MAX).await;
         let fetched = fetched.map_err(|error| error.to_string())?;
         if fetched.status != StatusCode::OK {
@@ -79,7 +93,8 @@ impl Provider {
             "" => Err("provider did not return JWKS URL".into()),
             url => {
                 let meters = self.meters.clone().map(|meters| (self.issuer.clone(), meters));
-                Ok(KeySet::new(url, self.client.clone(), meters))
+                let keys = Arc::new(KeySet::new(url, self.client.clone(), meters));
+                Ok(DiscoveredIssuer { keys, endpoints: IssuerEndpoints::read(&document).map(Arc::new) })
             }
         }
     }
@@ -87,14 +102,14 @@ impl Provider {
 
 async fn discover(provider: Weak<Provider>) {
     while let Some(current) = provider.upgrade() {
-        match current.key_set().await {
-            Ok(keys) => {
-                let _ = current.keys.send_replace(Ok(Arc::new(keys)));
+        match current.discovered().await {
+            Ok(found) => {
+                let _ = current.found.send_replace(Ok(found));
                 return;
             }
             Err(why) => {
                 tracing::error!(issuer = current.issuer, why, "oidc authenticator: initializing plugin");
-                let _ = current.keys.send_replace(Err(why));
+                let _ = current.found.send_replace(Err(why));
             }
         }
         drop(current);

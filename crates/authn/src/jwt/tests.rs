@@ -411,3 +411,60 @@ fn configurations_are_validated() {
     let want = "anonymous.conditions: Invalid value: [{\"Path\":\"/livez\"}]: enabled should be set to true when conditions are defined";
     assert_eq!(validate(&configuration, &[], true).aggregate(), want);
 }
+
+/// The form that a token endpoint got, and an issuer that answers it with this.
+async fn exchange(answer: impl Fn(&[u8]) -> Answer + Send + Sync + 'static) -> Result<String, String> {
+    let server = HttpsServer::start(|_, _| None).await;
+    let url = server.url();
+    let document = format!(
+        "{{\"issuer\":\"{url}\",\"jwks_uri\":\"{url}/keys\",\"authorization_endpoint\":\"{url}/auth\",\
+         \"token_endpoint\":\"{url}/token\"}}"
+    );
+    server.answer(move |path, body| match path {
+        "/token" => answer(body),
+        _ => Some((200, vec![("content-type", "application/json".into())], document.clone().into_bytes())),
+    });
+    let issuer = Issuer { server, keys: Arc::default() };
+    let issuers = issuer.believed(BY_SUB).await;
+    let url = issuer.server.url();
+    let offered = issuers.sign_ins();
+    assert_eq!((offered.len(), offered[0].client_id.as_str()), (1, "api"));
+    let elsewhere = IssuedCode { issuer: "https://other", code: "", verifier: "", nonce: "", redirect_uri: "" };
+    assert!(issuers.exchange(&elsewhere).await.unwrap_err().contains("cannot sign in"));
+    let redirect_uri = "https://server/console/";
+    issuers.exchange(&IssuedCode { issuer: &url, code: "c&d", verifier: "v", nonce: "n", redirect_uri }).await
+}
+
+#[tokio::test]
+async fn codes_are_exchanged_for_tokens_of_the_page_that_asked() {
+    let key = new_key();
+    let token = |nonce: &str| signed(&key, "{\"alg\":\"ES256\"}", &format!("{{\"nonce\":\"{nonce}\"}}"));
+    let json = |body: String| -> Answer { Some((200, Vec::new(), body.into_bytes())) };
+    let (good, other) = (token("n"), token("m"));
+    let want = good.clone();
+    let got = exchange(move |body| {
+        let form = "grant_type=authorization_code&client_id=api&code=c%26d&code_verifier=v\
+                    &redirect_uri=https%3A%2F%2Fserver%2Fconsole%2F";
+        assert_eq!(String::from_utf8_lossy(body), form);
+        Some((200, Vec::new(), format!("{{\"id_token\":\"{good}\",\"access_token\":\"x\"}}").into_bytes()))
+    });
+    assert_eq!(got.await, Ok(want));
+    let refused: [(Answer, &str); 6] = [
+        (json(format!("{{\"id_token\":\"{other}\"}}")), "the ID token was not issued for this page"),
+        (json("{\"access_token\":\"x\"}".into()), "the issuer's answer has no ID token"),
+        (json("<html>".into()), "the issuer's answer is not JSON"),
+        (
+            Some((400, Vec::new(), b"{\"error\":\"invalid_grant\",\"error_description\":\"no\\n\"}".to_vec())),
+            "the issuer refuses the code with 400: \"invalid_grant no\"",
+        ),
+        (
+            Some((302, vec![("location", "https://elsewhere/".into())], Vec::new())),
+            "the issuer refuses the code with 302: \"\"",
+        ),
+        (json(" ".repeat(300 * 1024)), "large"),
+    ];
+    for (answer, want) in refused {
+        let why = exchange(move |_| answer.clone()).await.unwrap_err();
+        assert!(why.contains(want), "{why}");
+    }
+}

@@ -8,9 +8,9 @@ use crate::environment::Mode;
 use crate::pool::Pool;
 
 /// What one rule may cost at most, in all places where it can be evaluated.
-const MAX_RULE_COST: u64 = 10_000_000;
+pub const MAX_RULE_COST: u64 = 10_000_000;
 /// What all rules of a schema may cost at most.
-const MAX_SCHEMA_COST: u64 = 100_000_000;
+pub const MAX_SCHEMA_COST: u64 = 100_000_000;
 /// How many of the most expensive rules are named.
 const MOST_EXPENSIVE: usize = 4;
 
@@ -27,9 +27,8 @@ pub fn check_definition(
     errors: &mut Errors,
 ) {
     let pool = Pool::default();
-    let mut walk = Walk { mode, pool, costs_count, errors, total: 0, expensive: Vec::new() };
-    let top = Place { is_root: true, cardinality: Some(1), uncorrelatable: None, in_scope: false, is_untyped: false };
-    walk.schema(schema, path, &top);
+    let mut walk = Walk { mode, pool, costs_count, errors, total: 0, expensive: Vec::new(), costs: None };
+    walk.schema(schema, path, &Place::top());
     let Walk { total, expensive, .. } = walk;
     if total > MAX_SCHEMA_COST {
         for (path, _) in &expensive {
@@ -41,6 +40,24 @@ pub fn check_definition(
     }
 }
 
+/// The most that one rule of a schema may cost, in all places where it can be evaluated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleCost {
+    /// The path of the expression.
+    pub path: String,
+    pub cost: u64,
+}
+
+/// The costs of all rules of a schema, and why some have none: they cannot be compiled.
+pub fn rule_costs(schema: &Value, errors: &mut Errors) -> Vec<RuleCost> {
+    let mut all = Vec::new();
+    let (pool, mode) = (Pool::default(), |_: &str| Mode::Stored);
+    let costs = Some(&mut all);
+    let mut walk = Walk { mode: &mode, pool, costs_count: false, errors, total: 0, expensive: Vec::new(), costs };
+    walk.schema(schema, &Path::root(), &Place::top());
+    all
+}
+
 struct Walk<'w> {
     mode: &'w dyn Fn(&str) -> Mode,
     /// Equal rules are compiled once while one of them is looked at.
@@ -49,6 +66,8 @@ struct Walk<'w> {
     errors: &'w mut Errors,
     total: u64,
     expensive: Vec<(Path, u64)>,
+    /// Gets the cost of each expression, if they are wanted.
+    costs: Option<&'w mut Vec<RuleCost>>,
 }
 
 /// Where a schema is inside of another.
@@ -63,6 +82,13 @@ struct Place {
     in_scope: bool,
     /// Whether rules cannot be compiled: one of the schemas in scope has no type that expressions know.
     is_untyped: bool,
+}
+
+impl Place {
+    /// That of the whole schema.
+    fn top() -> Place {
+        Place { is_root: true, cardinality: Some(1), uncorrelatable: None, in_scope: false, is_untyped: false }
+    }
 }
 
 impl Walk<'_> {
@@ -144,6 +170,9 @@ impl Walk<'_> {
     /// Adds a cost to the total and remembers the most expensive.
     fn observe(&mut self, path: &Path, cost: u64) {
         self.total = self.total.saturating_add(cost);
+        if let Some(costs) = &mut self.costs {
+            costs.push(RuleCost { path: path.to_string(), cost });
+        }
         if cost < MAX_SCHEMA_COST / 100 {
             return;
         }

@@ -260,6 +260,38 @@ async fn a_backend_gets_no_tunnel_and_redirects_nobody() {
 }
 
 /// A hundred megabytes of headers are not read to their end, neither from a backend nor for an upgrade.
+/// A page of another server has the origin of this one's console, unless the browser is told otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_backends_get_an_origin_of_their_own() {
+    let target = Target::start().await;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nservice-worker-allowed: /\r\nclear-site-data: \"*\"\r\n\
+                set-cookie: a=b\r\nset-cookie: __Host-ferrokube-console=planted; Path=/\r\ncontent-security-policy: img-src *";
+    Backend::start(&target, Behaviour { things: Answer::Says(head, "<script></script>"), ..PLAIN }).await;
+    let values = |answer: &hostile::Answer, name: &str| -> Vec<String> {
+        answer.headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_string()).collect()
+    };
+    for (name, value, is_contained) in [
+        ("accept", "application/json", false),
+        ("accept", "text/html,*/*", true),
+        ("sec-fetch-dest", "serviceworker", true),
+        ("cookie", "__Host-ferrokube-console=x", true),
+    ] {
+        let answer = target.send(request(ADMIN, "GET", THINGS).header(name, value), "").await;
+        assert_eq!(answer.code, 200, "{name}: {value}");
+        let policies = values(&answer, "content-security-policy");
+        assert_eq!(policies.len(), if is_contained { 2 } else { 1 }, "{name}: {value}: {policies:?}");
+        assert!(!policies.iter().any(|policy| policy.contains("allow-same-origin")));
+        let cookies = values(&answer, "set-cookie").len();
+        let powers = values(&answer, "service-worker-allowed").len() + values(&answer, "clear-site-data").len();
+        assert_eq!((cookies, powers), if is_contained { (1, 0) } else { (2, 2) }, "{name}: {value}");
+    }
+    // The server's own answers are as they were.
+    let own = target
+        .send(request(ADMIN, "GET", "/api/v1/namespaces").header("accept", "text/html,application/json"), "")
+        .await;
+    assert!(!own.headers.contains_key("content-security-policy"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_of_backends_have_an_end() {
     let target = Target::start().await;

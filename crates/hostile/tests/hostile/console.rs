@@ -1,5 +1,6 @@
 //! The console's sessions: cookies that are stolen, planted or sent by other sites, links that are used twice, and pages in frames.
 
+use base64::Engine;
 use hostile::{ADMIN, Answer, MALLORY, Target, request};
 use http::header;
 use http::request::Builder;
@@ -174,9 +175,10 @@ async fn pages_run_nothing_of_others_and_tell_nothing_to_those_without_rights() 
         ("POST", "/console/api/now", 403),
         ("GET", "/console/api/nothing", 404),
         ("GET", "/console/nothing", 403),
-        ("GET", "/console/api/flow?path=%25zz", 400),
-        ("GET", "/console/api/flow?path=a%20b", 400),
-        ("GET", "/console/api/flow?user=x&path=/api/v1/pods", 200),
+        ("GET", "/console/api/flags", 200),
+        ("GET", "/console/api/watches", 200),
+        ("POST", "/console/api/request", 403),
+        ("POST", "/console/api/rules", 403),
     ] {
         assert_eq!(target.ask(MALLORY, method, path, "").await.code, want, "{method} {path}");
     }
@@ -203,4 +205,90 @@ async fn clients_of_the_api_see_no_console() {
     }
     let value: Value = listed(&on, "application/json").await.json();
     assert!(value["paths"].as_array().is_some_and(|paths| paths.len() > 10));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_of_the_pages_change_nothing_and_have_bounds() {
+    let target = Target::start().await;
+    target.allow(MALLORY, json!([{"nonResourceURLs": ["/console/api/*"], "verbs": ["post"]}])).await;
+    let ask = async |path: &str, body: String| target.ask(MALLORY, "POST", path, body).await;
+    let tried = |path: &str, more: Value| {
+        let mut body = json!({"method": "DELETE", "path": path, "user": "x", "groups": ["system:masters"]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.to_string()
+    };
+    let policy = |text: String| json!({"auditPolicy": text});
+    let (request, rules) = ("/console/api/request", "/console/api/rules");
+    let rule = "'a'.matches('".to_string() + &"(a*)*".repeat(1000) + "')";
+    let broken = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
+    for (path, body, want, why) in [
+        (request, tried("/api/v1/namespaces/default", json!({})), 200, "a request of somebody else"),
+        (request, tried("/%zz", json!({})), 400, "a path that cannot be decoded"),
+        (request, tried("/a b", json!({})), 400, "a path with a blank"),
+        (request, tried("/", policy("kind: Policy".into())), 400, "a policy that is none"),
+        (request, tried("/", policy("&a [*a, *a]".into())), 400, "a policy that contains itself"),
+        (request, tried("/", policy(" ".repeat(600 * 1024))), 413, "a large policy"),
+        (request, tried("/", json!({"more": 1})), 400, "a field that is not known"),
+        (request, "[".repeat(10_000), 400, "no JSON"),
+        (rules, broken.to_string(), 200, "a rule that cannot be compiled"),
+        (rules, "[".repeat(10_000), 400, "no schema"),
+        (rules, r#"{"a":"#.repeat(5000), 400, "deep nesting"),
+        (rules, " ".repeat(1100 * 1024), 413, "a large schema"),
+    ] {
+        let answer = ask(path, body).await;
+        assert_eq!(answer.code, want, "{why}: {}", answer.message());
+    }
+    let allowed = ask(request, tried("/api/v1/namespaces/default", json!({}))).await.json();
+    assert_eq!(allowed["authorizers"][0]["verdict"], "allow");
+    assert_eq!(target.ask(ADMIN, "GET", "/api/v1/namespaces/default", "").await.code, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_are_explained_to_those_who_may_see_them() {
+    let target = Target::start().await;
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let rules =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
+    let validations: Vec<Value> = (0..100)
+        .map(|at| json!({"expression": format!("object.metadata.name != 'm{at}'"), "message": "\u{202e}<b>é"}))
+        .collect();
+    let policy = json!({"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": rules}, "validations": validations}});
+    let binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    for (resource, object) in [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
+    {
+        let made = target.ask(ADMIN, "POST", &[group, "/", resource].concat(), object.to_string()).await;
+        assert_eq!(made.code, 201, "{}", made.message());
+    }
+    target.allow(MALLORY, json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}])).await;
+    let configmap = r#"{"metadata":{"name":"m7"}}"#;
+    let told = async |user: &str, path: &str, header: &str| {
+        let sent = request(user, "POST", path).header("x-ferrokube-explain", header);
+        let answer = target.send(sent, configmap).await;
+        (answer.code, answer.headers.get("x-ferrokube-policies").map(|told| told.as_bytes().to_vec()))
+    };
+    let (dry, wet) = ("/api/v1/namespaces/default/configmaps?dryRun=All", "/api/v1/namespaces/default/configmaps");
+    // The policy is in force a moment after it was stored.
+    let findings = loop {
+        match told(ADMIN, dry, "policies").await {
+            (422, Some(findings)) => break findings,
+            (201, _) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            other => panic!("{other:?}"),
+        }
+    };
+    let findings: Value =
+        serde_json::from_slice(&base64::engine::general_purpose::STANDARD.decode(findings).unwrap()).unwrap();
+    let items = findings["items"].as_array().unwrap();
+    assert_eq!(items.len(), 60, "only so many are told");
+    assert_eq!(
+        items[7],
+        json!({"policy": "p", "binding": "b", "validation": 7, "outcome": "fails", "message": "\u{202e}<b>é"})
+    );
+    assert_eq!(items[8]["outcome"], "holds");
+    for (user, path, header, why) in [
+        (ADMIN, wet, "policies", "it is no dry run"),
+        (ADMIN, dry, "webhooks", "something else was asked for"),
+        (MALLORY, dry, "policies", "policies are not for this user"),
+    ] {
+        assert_eq!(told(user, path, header).await, (422, None), "{why}");
+    }
 }
