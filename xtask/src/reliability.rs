@@ -1,16 +1,21 @@
-//! `reliability`: the embedded store's crash, damage and simulation tests with the numbers that docs/reliability.md reports.
+//! `reliability`: the embedded store's crash, damage and simulation tests, and those of a whole server from a seed, with the numbers that
+//! docs/reliability.md reports.
 
 use std::process::Command;
 
-/// Test, and how often what is done to the store.
-const RUNS: &[(&str, &str, &str)] =
-    &[("crash", "--kills", "1000"), ("damage", "--damages", "1000"), ("simulation", "--seeds", "10000")];
+/// Package, test, and how often what is done to the store.
+const RUNS: &[(&str, &str, &str, &str)] = &[
+    ("ferrokube-storage-embedded", "crash", "--kills", "1000"),
+    ("ferrokube-storage-embedded", "damage", "--damages", "1000"),
+    ("ferrokube-storage-embedded", "simulation", "--seeds", "10000"),
+    ("ferrokube", "seeds", "--seeds", "10000"),
+];
 
 /// The argument is a seed, to repeat a run that failed.
 pub fn run(arguments: &[String]) -> Result<String, String> {
-    for (test, what, count) in RUNS {
+    for (package, test, what, count) in RUNS {
         let mut command = Command::new(env!("CARGO"));
-        command.args(["test", "--release", "-p", "ferrokube-storage-embedded", "--test", test, "--", what, count]);
+        command.args(["test", "--release", "-p", package, "--test", test, "--", what, count]);
         if let Some(seed) = arguments.first() {
             command.args(["--seed", seed]);
         }

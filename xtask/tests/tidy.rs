@@ -385,20 +385,72 @@ const DECIDING: [&str; 8] = ["admission", "aggregator", "audit", "authn", "authz
 /// Where they leave something out, with the reasons.
 const OMISSIONS: &str = include_str!("omissions.txt");
 
-/// An error that becomes nothing is how a header, a group or a check gets lost. Each place is known.
-#[test]
-fn what_is_left_out_has_a_reason() {
-    let rows = OMISSIONS.lines().filter(|line| !line.starts_with('#'));
+/// The rows of a list of known places: file, how many there are, and why.
+fn known_places(list: &'static str) -> BTreeMap<&'static str, usize> {
+    let rows = list.lines().filter(|line| !line.starts_with('#'));
     let rows = rows.map(|line| {
         let mut parts = line.splitn(3, ' ');
         let (file, count) = (parts.next().unwrap(), parts.next().and_then(|count| count.parse::<usize>().ok()));
         assert!(
-            count.is_some() && parts.next().is_some_and(|reason| reason.len() > 5),
+            count.is_some() && parts.next().is_some_and(|reason| reason.len() >= 5),
             "no count or no reason: {line}"
         );
         (file, count.unwrap())
     });
-    let known: BTreeMap<&str, usize> = rows.collect();
+    rows.collect()
+}
+
+/// Where the server asks the machine for the time or for random numbers, with the reasons.
+const CHANCE: &str = include_str!("chance.txt");
+
+/// A run can be repeated only where time and chance are passed in. Each place where they are not is known.
+#[test]
+fn clocks_and_randomness_are_passed_in() {
+    let known = known_places(CHANCE);
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    for (file, text) in sources() {
+        let is_own = is_served(&file) && !is_test(&file) && file.contains("/src/");
+        let asks = asks_the_machine(text.split("#[cfg(test)]").next().unwrap_or(""));
+        if is_own && !asks.is_empty() {
+            found.insert(file, asks.len());
+        }
+    }
+    let found: BTreeMap<&str, usize> = found.iter().map(|(file, count)| (file.as_str(), *count)).collect();
+    assert_eq!(found, known, "chance.txt says where, how often and why; pass object::Clock and object::Randomness in");
+}
+
+/// The lines that ask for the time of day or for random numbers.
+fn asks_the_machine(text: &str) -> Vec<&str> {
+    const WAYS: [&str; 11] = [
+        "SystemClock.now()",
+        "(SystemClock)",
+        "SystemTime::now()",
+        "now_utc()",
+        "Timestamp::now()",
+        "rand::random",
+        "rand::rng()",
+        "Uuid::new_v4()",
+        "::fill(&mut",
+        "SystemRandom::new()",
+        "ThreadRandomness)",
+    ];
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    lines
+        .filter(|line| WAYS.iter().any(|way| line.contains(way)) || *line == "randomness: &ThreadRandomness,")
+        .collect()
+}
+
+#[test]
+fn asking_the_machine_is_found() {
+    let text = "let id = Uuid::new_v4().to_string();\n// rand::random()\nuse object::SystemClock;\nlet now = SystemClock.now();";
+    assert_eq!(asks_the_machine(text), ["let id = Uuid::new_v4().to_string();", "let now = SystemClock.now();"]);
+    assert!(asks_the_machine("let now = api.clock.now();\nlet id = cx.randomness.uuid();").is_empty());
+}
+
+/// An error that becomes nothing is how a header, a group or a check gets lost. Each place is known.
+#[test]
+fn what_is_left_out_has_a_reason() {
+    let known = known_places(OMISSIONS);
     let sources: BTreeMap<String, String> = sources().into_iter().collect();
     let mut wrong = Vec::new();
     for (file, text) in &sources {

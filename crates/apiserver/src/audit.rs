@@ -8,6 +8,7 @@ use ::audit::{
     Auditor, Backend, BatchOptions, EventSink, LogFormat, LogOptions, Mode, Policy, Truncation, WebhookOptions,
 };
 use async_trait::async_trait;
+use object::Clock;
 use outbound::{Client, Egress, Kubeconfig};
 
 use crate::flags::{Given, Row, rows};
@@ -144,7 +145,12 @@ impl AuditConfig {
 
     /// Opens the audit log; None if no backend or no policy is configured, as upstream has it. What the program adds needs no
     /// policy: it gets the metadata of every request.
-    pub fn open(&self, egress: &Egress, sinks: &[Arc<dyn EventSink>]) -> Result<Option<Arc<Auditor>>, String> {
+    pub fn open(
+        &self,
+        egress: &Egress,
+        sinks: &[Arc<dyn EventSink>],
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Option<Arc<Auditor>>, String> {
         let (policy, text) = match &self.policy_file {
             Some(policy_file) => read_policy(policy_file)?,
             None => {
@@ -161,7 +167,7 @@ impl AuditConfig {
         if backends.is_empty() {
             return Ok(None);
         }
-        let auditor = Arc::new(Auditor::new(policy, backends));
+        let auditor = Arc::new(Auditor::new(policy, backends, clock.clone()));
         if let Some(path) = self.policy_file.clone() {
             let target = PolicyFile { path: path.clone(), auditor: Arc::downgrade(&auditor) };
             tokio::spawn(reload::follow(path, text, target));

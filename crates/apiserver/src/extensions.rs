@@ -8,7 +8,7 @@ use audit::EventSink;
 use authn::{Method, TokenMethod};
 use authz::Authorizer;
 use crd::OwnDefinition;
-use object::{Clock, SystemClock};
+use object::{Clock, Randomness, SystemClock, ThreadRandomness};
 use outbound::Egress;
 use rest::{Api, RunWrite};
 use server::{Check, Endpoint, Health, Metrics, Paths};
@@ -34,6 +34,8 @@ pub struct ProgramParts {
     pub store: Option<Arc<dyn Store>>,
     /// The time that objects are stamped with and tokens are judged by.
     pub clock: Arc<dyn Clock>,
+    /// For uids, generated names and audit ids; nothing that must not be guessed is made of it.
+    pub randomness: Arc<dyn Randomness>,
     /// Asked who sent a request before the methods of the configuration.
     pub methods: Vec<Box<dyn Method>>,
     /// Asked whose a bearer token is before those of the configuration.
@@ -63,6 +65,7 @@ impl Default for ProgramParts {
         ProgramParts {
             store: None,
             clock: Arc::new(SystemClock),
+            randomness: Arc::new(ThreadRandomness),
             methods: Vec::new(),
             tokens: Vec::new(),
             authorizers: Vec::new(),

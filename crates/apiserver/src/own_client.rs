@@ -150,7 +150,8 @@ async fn store_change(
     let Some(storage) = &resource.storage else { return Ok(false) };
     let (user, now) = (User::loopback(), api.clock.now());
     let OwnChange { namespace, subresource, name, uid, .. } = *what;
-    let cx = Context { namespace, subresource, ..Context::of_server(now, &user, &api.features) };
+    let randomness = &*api.randomness;
+    let cx = Context { namespace, subresource, randomness, ..Context::of_server(now, &user, &api.features) };
     let options = match subresource {
         "" => UpdateOptions { scope: UpdateScope::Other, ..UpdateOptions::default() },
         _ => UpdateOptions::STATUS,

@@ -221,7 +221,7 @@ async fn assemble(config: &Config, mut extensions: ProgramParts, begun: Begun) -
     let aggregator = aggregation::open(config, &api, host.services.clone(), &egress, &metrics);
     let peering = Peering::open(config, &api, &advertised, store.clone(), &egress, &metrics);
     let peering = peering.map_err(StartError::Setting)?;
-    let auditor = config.audit.open(&egress, &extensions.audit).map_err(StartError::Setting)?;
+    let auditor = config.audit.open(&egress, &extensions.audit, &api.clock).map_err(StartError::Setting)?;
     crate::metrics::contribute_access(&metrics, &authentication, &authorization, &egress);
     let seats = config.serving.seats();
     let unfinished = crate::metrics::contribute_chain(&metrics, auditor.as_ref(), seats.flow());
@@ -432,6 +432,7 @@ fn api(
         admission,
         authorizer,
         clock: extensions.clock.clone(),
+        randomness: extensions.randomness.clone(),
         features: Arc::new(features),
         limits: limits(config),
         describe_column: descriptions::column,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use object::{Str, Timestamp};
+use object::{Clock, Str};
 use request::{RequestInfo, User};
 
 use crate::backend::Backend;
@@ -19,6 +19,7 @@ const USER_AGENT_BYTES_MAX: usize = 1024;
 pub struct Auditor {
     policy: ArcSwap<Policy>,
     sink: Arc<Sink>,
+    clock: Arc<dyn Clock>,
 }
 
 /// What an event says about a request before it is served.
@@ -31,7 +32,6 @@ pub struct Request<'a> {
     pub user_agent: &'a str,
     /// The addresses of `X-Forwarded-For` and `X-Real-Ip`, then that of the connection.
     pub source_ips: Vec<Str>,
-    pub received: Timestamp,
 }
 
 /// The backends and what is counted about them.
@@ -41,9 +41,9 @@ pub(crate) struct Sink {
 }
 
 impl Auditor {
-    pub fn new(policy: Policy, backends: Vec<Backend>) -> Auditor {
+    pub fn new(policy: Policy, backends: Vec<Backend>, clock: Arc<dyn Clock>) -> Auditor {
         let numbers = backends.first().map_or_else(Arc::default, |backend| backend.numbers());
-        Auditor { policy: ArcSwap::from_pointee(policy), sink: Arc::new(Sink { backends, numbers }) }
+        Auditor { policy: ArcSwap::from_pointee(policy), sink: Arc::new(Sink { backends, numbers }), clock }
     }
 
     /// Uses another policy for requests that arrive from now on.
@@ -61,6 +61,7 @@ impl Auditor {
         let decision = self.policy.load().evaluate(request.info, request.user);
         self.sink.numbers.level(decision.map_or(Level::None, |decision| decision.level));
         let decision = decision?;
+        let received = self.clock.now();
         let event = Event {
             level: decision.level,
             audit_id: request.audit_id.into(),
@@ -76,11 +77,11 @@ impl Auditor {
             response_status: None,
             request_object: None,
             response_object: None,
-            received: request.received,
-            stage_time: request.received,
+            received,
+            stage_time: received,
             annotations: Vec::new(),
         };
-        Some(Arc::new(Record::new(decision, self.sink.clone(), event)))
+        Some(Arc::new(Record::new(decision, self.sink.clone(), self.clock.clone(), event)))
     }
 
     /// Writes everything that backends still hold; called when the server has answered its last request.

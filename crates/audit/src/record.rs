@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use object::{Clock, Meta, Status, SystemClock, Value};
+use object::{Clock, Meta, Status, Value};
 use parking_lot::Mutex;
 use request::User;
 
@@ -17,6 +17,7 @@ use crate::policy::{Decision, Level};
 pub struct Record {
     decision: Decision,
     sink: Arc<Sink>,
+    clock: Arc<dyn Clock>,
     event: Mutex<Event>,
     /// How long parts of the server took, by the names of upstream's annotations.
     layers: Mutex<Vec<(&'static str, Duration)>>,
@@ -27,10 +28,11 @@ pub struct Record {
 const SLOW: Duration = Duration::from_millis(500);
 
 impl Record {
-    pub(crate) fn new(decision: Decision, sink: Arc<Sink>, event: Event) -> Record {
+    pub(crate) fn new(decision: Decision, sink: Arc<Sink>, clock: Arc<dyn Clock>, event: Event) -> Record {
         Record {
             decision,
             sink,
+            clock,
             event: Mutex::new(event),
             layers: Mutex::default(),
             is_handed_over: AtomicBool::new(false),
@@ -61,7 +63,7 @@ impl Record {
     fn explain_slowness(&self) {
         let mut event = self.event.lock();
         let layers = std::mem::take(&mut *self.layers.lock());
-        let passed = SystemClock.now().since(event.received).0;
+        let passed = self.clock.now().since(event.received).0;
         if layers.is_empty() || passed <= nanos(SLOW) {
             return;
         }
@@ -162,7 +164,7 @@ impl Record {
     pub async fn response_stored(&self, code: u16) {
         self.set_code(code);
         self.explain_slowness();
-        if let Some(event) = self.at(Stage::ResponseComplete, |_| SystemClock.now()) {
+        if let Some(event) = self.at(Stage::ResponseComplete, |_| self.clock.now()) {
             self.sink.process_and_wait(event).await;
         }
     }
@@ -200,7 +202,7 @@ impl Record {
     }
 
     fn emit(&self, stage: Stage) {
-        if let Some(event) = self.at(stage, |_| SystemClock.now()) {
+        if let Some(event) = self.at(stage, |_| self.clock.now()) {
             self.sink.process(event);
         }
     }

@@ -73,6 +73,7 @@ pub struct Definitions {
 }
 
 /// The status that a definition should have.
+#[derive(Debug)]
 pub(crate) struct Status {
     /// The definition's name.
     pub name: Str,
@@ -108,6 +109,7 @@ impl Definitions {
                     budget: setup.budget,
                     webhooks: setup.webhooks,
                     meters: setup.meters,
+                    randomness: setup.api.randomness.clone(),
                     expressions: setup.expressions,
                     cbor: setup.api.features.enabled("CBORServingAndStorage"),
                     names_unreadable: setup.api.features.enabled("AllowUnsafeMalformedObjectDeletion"),

@@ -1,8 +1,9 @@
 //! Custom resource definitions: from a stored definition to served resources.
 //!
-//! Start with [`Definitions`], which follows the stored definitions and keeps the catalog up to date (in `follower.rs`), then
+//! Start with [`Definitions`], which follows the stored definitions and keeps the catalog up to date (`decisions.rs` says how, `follower.rs` does it), then
 //! `definition.rs` for what a definition says and `resource.rs` for what becomes of it.
 
+mod decisions;
 mod definitions;
 mod followed;
 mod follower;

@@ -1,6 +1,8 @@
 //! The names of definitions: those they ask for, those they have, and which of a group's names are taken.
 
-use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
 use object::{Str, Value};
 
 use crate::definition::Definition;
@@ -75,8 +77,8 @@ struct Group {
     resources: HashMap<Str, Vec<Str>>,
     /// Kinds and list kinds.
     kinds: HashMap<Str, Vec<Str>>,
-    /// Definitions that do not have all the names they ask for.
-    waiting: HashSet<Str>,
+    /// Definitions that do not have all the names they ask for. In order, so that all servers give a free name to the same one.
+    waiting: BTreeSet<Str>,
 }
 
 impl Groups {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use cache::{Budget, Cache, CacheOptions};
 use cel::conversion::ConversionRules;
 use cel::rules::Validator;
-use object::{GroupVersion, GroupVersionKind, Str, Value};
+use object::{GroupVersion, GroupVersionKind, Randomness, Str, Value};
 use outbound::Webhooks;
 use registry::{
     Deprecation, Describer, Form, JsonPath, Resource, ResourceStorage, SealedCodec, Shape, Strategy, Subresource,
@@ -39,6 +39,7 @@ pub struct Stores {
     /// For conversion webhooks.
     pub webhooks: Arc<Webhooks>,
     pub meters: Arc<ConversionMeters>,
+    pub randomness: Arc<dyn Randomness>,
     /// Compiled CEL expressions of the whole server.
     pub expressions: Arc<cel::Pool>,
     /// Objects are stored as CBOR instead of JSON.
@@ -149,6 +150,7 @@ fn converter(
         webhooks: stores.webhooks.clone(),
         webhook,
         meters: stores.meters.clone(),
+        randomness: stores.randomness.clone(),
     });
     let converter = match (convert, &definition.conversion_rules, webhook) {
         (Some(convert), ..) => Converter::Function(convert),

@@ -68,6 +68,7 @@ impl Server {
             admission: admission::Chain::default(),
             authorizer: Arc::new(authz::AlwaysAllow),
             clock: Arc::new(ManualClock::new(Timestamp::new(1_794_734_740, 0))),
+            randomness: Arc::new(object::ThreadRandomness),
             features: Arc::new(Features::default()),
             limits: Limits::default(),
             describe_column: |_, _| "",

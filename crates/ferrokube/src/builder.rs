@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::audit::EventSink;
-use ::object::Clock;
+use ::object::{Clock, Randomness};
 use admission::{Plugin, Sees};
 use apiserver::{ApiProfile, ProgramParts, TestServer};
 use authn::{Method, TokenMethod};
@@ -96,6 +96,13 @@ impl Builder {
     /// The time that objects are stamped with and tokens are judged by.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Builder {
         self.extensions.clock = Arc::new(clock);
+        self
+    }
+
+    /// For uids, generated names, audit ids and the addresses and ports of Services, so that a test can have the same ones again. Nothing
+    /// that must not be guessed is made of it: keys, tokens and session codes are the system's, whatever is given here.
+    pub fn randomness(mut self, randomness: impl Randomness + 'static) -> Builder {
+        self.extensions.randomness = Arc::new(randomness);
         self
     }
 

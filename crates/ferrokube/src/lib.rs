@@ -81,7 +81,8 @@ pub use subresource::ActionRequest;
 /// What objects are made of, as the server holds them.
 pub mod object {
     pub use ::object::{
-        Clock, GroupVersion, GroupVersionKind, GroupVersionResource, Status, SystemClock, Timestamp, Value,
+        Clock, GroupVersion, GroupVersionKind, GroupVersionResource, Randomness, SeededRandomness, Status, SystemClock,
+        ThreadRandomness, Timestamp, Value,
     };
 }
 

@@ -88,6 +88,39 @@ async fn profiles_have_what_they_name() {
     assert!(refused.contains("pots"), "{refused}");
 }
 
+/// One number, for ever.
+struct Always(u64);
+
+impl ferrokube::object::Randomness for Always {
+    fn number(&self) -> u64 {
+        self.0
+    }
+}
+
+/// What is made of the program's randomness, and what is not.
+#[tokio::test]
+async fn uids_and_generated_names_are_of_the_programs_randomness() {
+    let mut tokens = Vec::new();
+    for (number, name, uid) in [
+        (0, "x-bbbbb", "00000000-0000-4000-8000-000000000000"),
+        (u64::MAX, "x-99999", "ffffffff-ffff-4fff-bfff-ffffffffffff"),
+        (u64::MAX, "x-99999", "ffffffff-ffff-4fff-bfff-ffffffffffff"),
+    ] {
+        let builder = Server::builder().api(Profile::minimal()).randomness(Always(number)).resettable();
+        let server = builder.without_listener().start().await.unwrap();
+        let maps: Api<ConfigMap> = Api::default_namespaced(server.client());
+        let map = serde_json::from_value(json!({"metadata": {"generateName": "x-"}})).unwrap();
+        let made = maps.create(&PostParams::default(), &map).await.unwrap();
+        assert_eq!((made.name_any().as_str(), made.uid().as_deref()), (name, Some(uid)));
+        let user = User { name: "admin".into(), groups: vec![User::MASTERS.into()], ..User::default() };
+        let request = http::Request::builder().uri("/version").body(String::new()).unwrap();
+        let answer = server.in_process(user).send(request).await.unwrap();
+        assert_eq!(answer.headers()["audit-id"], uid);
+        tokens.push(server.token().unwrap().to_string());
+    }
+    assert!(tokens[1] != tokens[2], "a token is not to be guessed");
+}
+
 #[tokio::test]
 async fn options_are_validated_by_name() {
     for (set, named) in [

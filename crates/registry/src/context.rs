@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object::{Timestamp, Value};
+use object::{Randomness, ThreadRandomness, Timestamp, Value};
 use parking_lot::Mutex;
 use request::{Access, User};
 
@@ -13,6 +13,8 @@ use crate::{Catalog, Features};
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub now: Timestamp,
+    /// For uids and generated names, and to pick one of several.
+    pub randomness: &'a dyn Randomness,
     pub user: &'a User,
     /// "" for cluster-scoped requests.
     pub namespace: &'a str,
@@ -38,6 +40,7 @@ impl<'a> Context<'a> {
     pub fn of_server(now: Timestamp, user: &'a User, features: &'a Features) -> Context<'a> {
         Context {
             now,
+            randomness: &ThreadRandomness,
             user,
             namespace: "",
             group: "",

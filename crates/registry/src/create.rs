@@ -5,8 +5,7 @@ use std::sync::Arc;
 use cache::Object;
 use futures::future::BoxFuture;
 use object::timestamp::Time;
-use object::{Cursor, Errors, Meta, Status, Value};
-use rand::Rng;
+use object::{Cursor, Errors, Meta, Randomness, Status, Value};
 
 use crate::reserved::Reserved;
 use crate::write::{Attempt, Draft};
@@ -16,7 +15,6 @@ use crate::{Context, Error, ResourceStorage, Taken, metadata};
 const GENERATE_NAME_TRIES: usize = 8;
 /// Names that are generated are cut so that the random end fits into what every kind allows.
 const GENERATED_BASE_MAX: usize = 58;
-const GENERATED_SUFFIX: usize = 5;
 
 /// A new object on its way to the store, under one name after another where the server makes up the name.
 pub struct Creation<'a> {
@@ -101,12 +99,10 @@ impl ResourceStorage {
         let (strategy, facts) = (&self.strategy, self.strategy.facts());
         let base = object.generate_name();
         if object.name().is_empty() && !base.is_empty() {
-            let name = if facts.generates_names { generate_name(base) } else { base.to_string() };
+            let name = if facts.generates_names { generate_name(base, cx.randomness) } else { base.to_string() };
             object.set_meta_str("name", &name);
         }
-        // The thread's generator, since asking the kernel for each object takes a system call.
-        let uid = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
-        object.set_meta_str("uid", &uid.to_string());
+        object.set_meta_str("uid", &cx.randomness.uuid());
         object.set_meta_str("creationTimestamp", &Time(cx.now).to_string());
         self.ensure_namespace(cx, &mut object)?;
         if facts.generation.is_some() {
@@ -192,17 +188,13 @@ pub fn at_revision(mut object: Value, revision: storage::Revision) -> Value {
     object
 }
 
-/// The base and five random characters, without vowels so that they spell nothing.
-fn generate_name(base: &str) -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The base and five random characters.
+fn generate_name(base: &str, randomness: &dyn Randomness) -> String {
     let mut cut = base.len().min(GENERATED_BASE_MAX);
     while !base.is_char_boundary(cut) {
         cut -= 1;
     }
-    let mut name = base[..cut].to_string();
-    let mut random = rand::rng();
-    name.extend((0..GENERATED_SUFFIX).map(|_| ALPHABET[random.random_range(0..ALPHABET.len())] as char));
-    name
+    format!("{}{}", &base[..cut], randomness.name_suffix())
 }
 
 #[cfg(test)]
@@ -211,9 +203,10 @@ mod tests {
 
     #[test]
     fn generated_names_fit() {
-        let name = generate_name(&"é".repeat(60));
-        assert!(name.len() <= GENERATED_BASE_MAX + GENERATED_SUFFIX);
-        assert_eq!(generate_name("web-").len(), 9);
-        assert_ne!(generate_name("web-"), generate_name("web-"));
+        let randomness = object::SeededRandomness::new(1);
+        let generate = |base: &str| generate_name(base, &randomness);
+        assert!(generate(&"é".repeat(60)).len() <= GENERATED_BASE_MAX + object::NAME_SUFFIX_CHARACTERS);
+        assert_eq!(generate("web-").len(), 9);
+        assert_ne!(generate("web-"), generate("web-"));
     }
 }

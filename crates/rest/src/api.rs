@@ -7,7 +7,7 @@ use std::time::Duration;
 use admission::Chain;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use object::{Clock, GroupResource, Value};
+use object::{Clock, GroupResource, Randomness, Value};
 use registry::{Catalog, Context, Features, LiveCatalog, Lookup};
 use request::{Access, User};
 
@@ -23,6 +23,8 @@ pub struct Api {
     pub admission: Chain,
     pub authorizer: Arc<dyn authz::Authorizer>,
     pub clock: Arc<dyn Clock>,
+    /// For uids, generated names and audit ids.
+    pub randomness: Arc<dyn Randomness>,
     pub features: Arc<Features>,
     pub limits: Limits,
     /// What a column of a built-in kind's table shows: (kind, column) → text. Asked for when a table is, not before.
@@ -160,6 +162,7 @@ impl Snapshot {
             dry_run,
             catalog: &self.catalog,
             lookup: self,
+            randomness: &*self.api.randomness,
             ..Context::of_server(self.clock.now(), user, &self.api.features)
         }
     }

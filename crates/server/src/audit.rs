@@ -7,7 +7,7 @@ use audit::{Auditor, Record};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http::{HeaderMap, header};
-use object::{Clock, GroupVersion, Meta, Str, SystemClock, Value};
+use object::{GroupVersion, Meta, Randomness, Str, Value};
 use rest::{Call, Chunks, Reply, ReplyBody};
 
 use crate::peer::Peer;
@@ -27,17 +27,15 @@ pub fn begin(auditor: &Auditor, call: &Call, audit_id: &str, peer: &Peer) -> Opt
         uri: uri.path_and_query().map_or(uri.path(), |path| path.as_str()),
         user_agent: &text(headers, "user-agent"),
         source_ips: source_ips(headers, peer),
-        received: SystemClock.now(),
     })
 }
 
 /// The client's audit id if it sent a plausible one, else a new one.
-pub fn id(headers: &HeaderMap) -> String {
+pub fn id(headers: &HeaderMap, randomness: &dyn Randomness) -> String {
     let sent = headers.get("audit-id").and_then(|value| value.to_str().ok()).unwrap_or("");
     match sent.len() {
         1..=64 => sent.to_string(),
-        // The thread's generator, since asking the kernel for each request takes a system call.
-        _ => uuid::Builder::from_random_bytes(rand::random()).into_uuid().to_string(),
+        _ => randomness.uuid(),
     }
 }
 

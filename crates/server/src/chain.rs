@@ -125,7 +125,7 @@ impl Server {
             }
         };
         let Arrived { call, body, upgrade, version } = arrived;
-        let audit_id = audit::id(&call.headers);
+        let audit_id = audit::id(&call.headers, &*self.api.randomness);
         let gzip = compress::is_accepted(&call);
         let cors = self.cors.allow(&call.headers);
         let container = self.pages.as_ref().filter(|pages| pages.must_contain(&call.headers));

@@ -26,7 +26,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// a schema at most so often in a minute, and looks again after a while.
 const WRITES_PER_MINUTE: usize = 6;
 const MINUTE: Duration = Duration::from_secs(60);
-const PAUSE_SECONDS: std::ops::Range<u64> = 30..75;
+const PAUSE_SECONDS_MIN: u64 = 30;
+const PAUSE_SECONDS_SPREAD: usize = 45;
 
 pub async fn run(client: Client, flow: Option<Arc<Flow>>) {
     // Where the group is turned off there is nothing to look after.
@@ -71,6 +72,15 @@ pub async fn adjust(flow: Arc<Flow>) {
     }
 }
 
+/// What to do about the schemas.
+#[derive(Default)]
+struct Step<'a> {
+    /// By the schema's name.
+    conditions: Vec<(&'a str, Value)>,
+    /// Others were written too often and are to be looked at later.
+    has_more: bool,
+}
+
 /// When conditions of flow schemas were written in the last minute.
 #[derive(Default)]
 struct Writes(HashMap<String, VecDeque<Instant>>);
@@ -89,6 +99,25 @@ impl Writes {
         allowed
     }
 
+    /// Which conditions to write now, of what there is.
+    fn step<'a>(&mut self, schemas: &'a [Value], levels: &[Value], now: Instant) -> Step<'a> {
+        let known: BTreeSet<&str> = levels.iter().map(Meta::name).chain(ALWAYS_THERE).collect();
+        self.keep(schemas);
+        let mut step = Step::default();
+        for schema in schemas {
+            let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
+            let wanted = condition(level, known.contains(level));
+            if says(schema, &wanted) {
+                continue;
+            }
+            match self.allow(schema.name(), now) {
+                true => step.conditions.push((schema.name(), wanted)),
+                false => step.has_more = true,
+            }
+        }
+        step
+    }
+
     /// Forgets schemas that are gone.
     fn keep(&mut self, schemas: &[Value]) {
         let names: BTreeSet<&str> = schemas.iter().map(Meta::name).collect();
@@ -100,27 +129,13 @@ impl Writes {
 /// to look again.
 async fn settle(client: &Client, flow: Option<&Flow>, writes: &mut Writes) -> Result<Option<Duration>, Failure> {
     let levels = client.list_whole(&PRIORITY_LEVELS).await?;
-    let mut known: BTreeSet<&str> = levels.list_at(&["items"]).iter().map(Meta::name).collect();
-    known.extend(ALWAYS_THERE);
     let schemas = client.list_whole(&FLOW_SCHEMAS).await?;
     if let Some(flow) = flow {
         flow.configure(schemas.list_at(&["items"]), levels.list_at(&["items"]));
     }
-    writes.keep(schemas.list_at(&["items"]));
-    let mut again = None;
-    for schema in schemas.list_at(&["items"]) {
-        let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
-        let wanted = condition(level, known.contains(level));
-        if says(schema, &wanted) {
-            continue;
-        }
-        if !writes.allow(schema.name(), Instant::now()) {
-            again = Some(Duration::from_secs(rand::random_range(PAUSE_SECONDS)));
-            continue;
-        }
-        let mut condition = wanted;
+    let step = writes.step(schemas.list_at(&["items"]), levels.list_at(&["items"]), Instant::now());
+    for (name, mut condition) in step.conditions {
         condition.set(&["lastTransitionTime"], Time(client.api.clock.now()).to_string());
-        let name = schema.name();
         let config = value!({
             "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema",
             "metadata": {"name": name}, "status": {"conditions": [condition]}
@@ -130,7 +145,8 @@ async fn settle(client: &Client, flow: Option<&Flow>, writes: &mut Writes) -> Re
             _ => {}
         }
     }
-    Ok(again)
+    let spread = || client.api.randomness.below(PAUSE_SECONDS_SPREAD) as u64;
+    Ok(step.has_more.then(|| Duration::from_secs(PAUSE_SECONDS_MIN + spread())))
 }
 
 fn condition(level: &str, found: bool) -> Value {
@@ -160,6 +176,59 @@ mod tests {
         assert!(writes.allow("a", now + MINUTE + RETRY_PAUSE));
         writes.keep(&[value!({"metadata": {"name": "b"}})]);
         assert_eq!(writes.0.len(), 1);
+    }
+
+    /// Rounds: the second, the levels there are, and for each schema the level it names; what is written is what it then says. Two
+    /// servers that disagree are a schema that says something else again in each round.
+    #[test]
+    fn conditions_follow_what_there_is() {
+        for (rounds, expected) in [
+            (&[(0, "x", "a=x b=y")][..], &["a:False b:True"][..]),
+            (&[(0, "x", "a=x"), (1, "x", "a=x")], &["a:False", ""]),
+            (&[(0, "", "a=x"), (1, "x", "a=x"), (2, "", "a=x")], &["a:True", "a:False", "a:True"]),
+            (&[(0, "", "a=exempt b=catch-all")], &["a:False b:False"]),
+            (&[(0, "x", "a=x"), (1, "x", ""), (2, "x", "a=x")], &["a:False", "", "a:False"]),
+            // The seventh write within a minute waits, but not that of another schema.
+            (
+                &[
+                    (0, "", "a=x"),
+                    (1, "x", "a=x"),
+                    (2, "", "a=x"),
+                    (3, "x", "a=x"),
+                    (4, "", "a=x"),
+                    (5, "x", "a=x"),
+                    (6, "", "a=x b=x"),
+                    (62, "", "a=x b=x"),
+                ],
+                &["a:True", "a:False", "a:True", "a:False", "a:True", "a:False", "b:True ...", "a:True"],
+            ),
+        ] {
+            let (mut writes, began) = (Writes::default(), Instant::now());
+            let mut says: HashMap<String, Value> = HashMap::new();
+            for ((second, levels, schemas), expected) in rounds.iter().zip(expected) {
+                let level = |name: &str| value!({"metadata": {"name": name}});
+                let levels: Vec<Value> = levels.split_whitespace().map(level).collect();
+                let schema = |text: &str| {
+                    let (name, level) = text.split_once('=').unwrap();
+                    let conditions: Vec<Value> = says.get(name).into_iter().cloned().collect();
+                    value!({
+                        "metadata": {"name": name},
+                        "spec": {"priorityLevelConfiguration": {"name": level}},
+                        "status": {"conditions": conditions}
+                    })
+                };
+                let schemas: Vec<Value> = schemas.split_whitespace().map(schema).collect();
+                says.retain(|name, _| schemas.iter().any(|schema| schema.name() == name.as_str()));
+                let step = writes.step(&schemas, &levels, began + Duration::from_secs(*second));
+                let mut written = Vec::new();
+                for (name, condition) in &step.conditions {
+                    written.push(format!("{name}:{}", condition.str_at(&["status"])));
+                    says.insert((*name).to_string(), condition.clone());
+                }
+                written.extend(step.has_more.then(|| "...".to_string()));
+                assert_eq!(written.join(" "), *expected, "{rounds:?} at {second}");
+            }
+        }
     }
 
     #[test]

@@ -24,46 +24,95 @@ pub type Interesting = fn(&[u8]) -> bool;
 
 /// Hands every change of a collection to `hear` until `hear` returns false.
 pub async fn follow(client: &Client, of: &Collection, interesting: Interesting, mut hear: impl FnMut(Delta) -> bool) {
+    let (mut position, mut events, mut action) = (Position::default(), None, Action::List);
     loop {
-        match once(client, of, interesting, &mut hear).await {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(failure) => {
-                tracing::debug!(?of, %failure, "following a collection failed; it is listed again");
+        let seen = match action {
+            Action::List => client.list(of).await.map_or_else(Observed::Failed, Observed::Listed),
+            Action::Watch(revision) => match client.watch(of, &revision).await {
+                Ok(opened) => {
+                    events = Some(opened);
+                    Observed::Opened
+                }
+                Err(failure) => Observed::Failed(failure),
+            },
+            Action::Read => match &mut events {
+                Some(events) => events.next().await.map_or(Observed::Ended, Observed::Event),
+                None => Observed::Ended,
+            },
+            Action::Pause => {
                 tokio::time::sleep(RETRY_PAUSE).await;
+                Observed::Rested
             }
+        };
+        if let Observed::Failed(failure) = &seen {
+            tracing::debug!(?of, %failure, "following a collection failed; it is listed again");
         }
+        let (heard, next) = position.step(seen, interesting);
+        if heard.is_some_and(|delta| !hear(delta)) {
+            return;
+        }
+        action = next;
     }
 }
 
-/// One list and the watches after it. True asks to be called again.
-async fn once(
-    client: &Client,
-    of: &Collection,
-    interesting: Interesting,
-    hear: &mut impl FnMut(Delta) -> bool,
-) -> Result<bool, Failure> {
-    let mut list = client.list(of).await?;
-    let mut revision = list.resource_version().to_string();
-    let items = list.slot(&["items"]).make_list();
-    if !hear(Delta::Listed(std::mem::take(items))) {
-        return Ok(false);
-    }
-    loop {
-        let mut events = client.watch(of, &revision).await?;
-        while let Some(event) = events.next().await {
-            match read(&event, interesting)? {
-                Event::Passed => {}
-                Event::Bookmark(at) => revision = at,
-                // The revision is no longer to be had: begin anew with a list.
-                Event::Expired => return Ok(true),
-                Event::Changed(change, at) => {
-                    revision = at;
-                    if !hear(change) {
-                        return Ok(false);
-                    }
-                }
+/// How far a collection was followed.
+#[derive(Default)]
+struct Position {
+    /// "" before the first list.
+    revision: String,
+}
+
+/// What came of an action.
+enum Observed {
+    Listed(Value),
+    Opened,
+    Event(Bytes),
+    Ended,
+    Failed(Failure),
+    Rested,
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+enum Action {
+    List,
+    /// Open a watch of what comes after a revision.
+    Watch(String),
+    /// Take the next event of the open watch.
+    Read,
+    Pause,
+}
+
+impl Position {
+    /// What follows from what was seen: a change to be heard of, and the next action.
+    fn step(&mut self, seen: Observed, interesting: Interesting) -> (Option<Delta>, Action) {
+        match seen {
+            Observed::Listed(mut list) => {
+                self.revision = list.resource_version().to_string();
+                let items = std::mem::take(list.slot(&["items"]).make_list());
+                (Some(Delta::Listed(items)), Action::Watch(self.revision.clone()))
             }
+            Observed::Opened => (None, Action::Read),
+            Observed::Ended => (None, Action::Watch(self.revision.clone())),
+            Observed::Failed(_) => (None, Action::Pause),
+            Observed::Rested => (None, Action::List),
+            Observed::Event(event) => match read(&event, interesting) {
+                Ok(Event::Passed) => (None, Action::Read),
+                Ok(Event::Bookmark(at)) => {
+                    self.revision = at;
+                    (None, Action::Read)
+                }
+                // The revision is no longer to be had: begin anew with a list.
+                Ok(Event::Expired) => (None, Action::List),
+                Ok(Event::Changed(change, at)) => {
+                    self.revision = at;
+                    (Some(change), Action::Read)
+                }
+                Err(failure) => {
+                    tracing::debug!(%failure, "an event cannot be read; the collection is listed again");
+                    (None, Action::Pause)
+                }
+            },
         }
     }
 }
@@ -92,4 +141,101 @@ fn read(event: &Bytes, interesting: Interesting) -> Result<Event, Failure> {
         "DELETED" => Event::Changed(Delta::Gone(object), revision),
         _ => Event::Changed(Delta::Set(object), revision),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use object::value;
+
+    use super::*;
+
+    /// What is observed: `list@5 a b`, `opened`, `added@6 a`, `modified@6 a`, `deleted@6 a`, `bookmark@6`, `boring@6 a`, `expired`, `nonsense`, `ended`,
+    /// `failed`, `rested`.
+    fn observed(text: &str) -> Observed {
+        let mut words = text.split(' ');
+        let first = words.next().unwrap();
+        let (what, revision) = first.split_once('@').unwrap_or((first, ""));
+        let object = |name: &str| value!({"metadata": {"name": name}});
+        let event = |kind: &str, name: &str| {
+            let metadata = format!(r#"{{"name":"{name}","resourceVersion":"{revision}"}}"#);
+            Observed::Event(Bytes::from(format!(r#"{{"type":"{kind}","object":{{"metadata":{metadata}}}}}"#)))
+        };
+        match what {
+            "list" => {
+                let items: Vec<Value> = words.map(object).collect();
+                Observed::Listed(value!({"metadata": {"resourceVersion": revision}, "items": items}))
+            }
+            "opened" => Observed::Opened,
+            "ended" => Observed::Ended,
+            "rested" => Observed::Rested,
+            "failed" => Observed::Failed(Failure { code: 503, message: String::new() }),
+            "nonsense" => Observed::Event("{".into()),
+            "expired" => event("ERROR", ""),
+            "bookmark" => event("BOOKMARK", ""),
+            "deleted" => event("DELETED", words.next().unwrap()),
+            kind => event(&kind.to_uppercase(), words.next().unwrap()),
+        }
+    }
+
+    fn shown(heard: Option<Delta>, action: &Action) -> String {
+        let heard = match heard {
+            None => String::new(),
+            Some(Delta::Listed(all)) => format!("all[{}] ", all.iter().map(Meta::name).collect::<Vec<_>>().join(" ")),
+            Some(Delta::Set(object)) => format!("set {} ", object.name()),
+            Some(Delta::Gone(object)) => format!("gone {} ", object.name()),
+        };
+        let action = match action {
+            Action::List => "list".to_string(),
+            Action::Watch(at) => format!("watch@{at}"),
+            Action::Read => "read".to_string(),
+            Action::Pause => "pause".to_string(),
+        };
+        heard + &action
+    }
+
+    /// What is seen, one after the other, and what is heard of and done each time.
+    #[test]
+    fn a_collection_is_followed_whatever_happens() {
+        for (seen, expected) in [
+            (&["list@5 a b", "opened", "added@6 c"][..], &["all[a b] watch@5", "read", "set c read"][..]),
+            (&["list@5", "opened", "deleted@7 a", "ended"], &["all[] watch@5", "read", "gone a read", "watch@7"]),
+            // A bookmark moves the place where the next watch begins, and so does no event that is passed over.
+            (
+                &["list@5", "opened", "bookmark@9", "ended", "opened"],
+                &["all[] watch@5", "read", "read", "watch@9", "read"],
+            ),
+            (&["list@5", "opened", "boring@8 a", "ended"], &["all[] watch@5", "read", "read", "watch@5"]),
+            // A watch that ends before its first event begins where it began.
+            (
+                &["list@5", "opened", "ended", "opened", "ended"],
+                &["all[] watch@5", "read", "watch@5", "read", "watch@5"],
+            ),
+            // What was missed is in the next list, whose absent objects are gone.
+            (&["list@5 a", "opened", "expired", "list@20 b"], &["all[a] watch@5", "read", "list", "all[b] watch@20"]),
+            (
+                &["list@5", "opened", "added@6 a", "expired", "failed", "rested", "list@9 a"],
+                &["all[] watch@5", "read", "set a read", "list", "pause", "list", "all[a] watch@9"],
+            ),
+            // A failure is followed by a pause, never at once by the next request.
+            (&["failed", "rested", "failed", "rested", "list@5"], &["pause", "list", "pause", "list", "all[] watch@5"]),
+            (&["list@5", "failed", "rested", "list@6"], &["all[] watch@5", "pause", "list", "all[] watch@6"]),
+            (
+                &["list@5", "opened", "nonsense", "rested", "list@6"],
+                &["all[] watch@5", "read", "pause", "list", "all[] watch@6"],
+            ),
+            // A list that is older than what was heard before is believed: the store was restored.
+            (
+                &["list@5", "opened", "added@6 a", "expired", "list@3"],
+                &["all[] watch@5", "read", "set a read", "list", "all[] watch@3"],
+            ),
+        ] {
+            let mut position = Position::default();
+            let interesting: Interesting = |event| memmem::find(event, b"BORING").is_none();
+            for (at, (seen, expected)) in seen.iter().zip(expected).enumerate() {
+                let (heard, action) = position.step(observed(seen), interesting);
+                assert_eq!(shown(heard, &action), *expected, "step {at}: {seen}");
+            }
+            assert_eq!(seen.len(), expected.len(), "{seen:?}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ pub struct Queue<K> {
     changed: Notify,
 }
 
+/// The queue without the waiting: what is asked of it, with the time, and what comes of it.
 struct State<K> {
     ready: std::collections::VecDeque<K>,
     waiting: HashSet<K>,
@@ -24,6 +25,14 @@ struct State<K> {
     later: BTreeMap<(Instant, u64), K>,
     retries: HashMap<K, u32>,
     counter: u64,
+}
+
+/// The next thing, or when there is one.
+#[derive(Debug, PartialEq, Eq)]
+enum Next<K> {
+    Ready(K),
+    At(Instant),
+    Nothing,
 }
 
 impl<K: Clone + Eq + Hash> Default for Queue<K> {
@@ -34,14 +43,7 @@ impl<K: Clone + Eq + Hash> Default for Queue<K> {
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn new() -> Queue<K> {
-        let state = State {
-            ready: Default::default(),
-            waiting: HashSet::new(),
-            later: BTreeMap::new(),
-            retries: HashMap::new(),
-            counter: 0,
-        };
-        Queue { state: Mutex::new(state), changed: Notify::new() }
+        Queue { state: Mutex::new(State::new()), changed: Notify::new() }
     }
 
     pub fn add(&self, key: K) {
@@ -51,25 +53,13 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Looks at something when it has been asked for no more for so long.
     pub fn after(&self, quiet: Duration, key: K) {
-        self.with(|state| {
-            state.later.retain(|_, waiting| *waiting != key);
-            state.counter += 1;
-            let due = (Instant::now() + quiet, state.counter);
-            state.later.insert(due, key);
-        });
+        self.with(|state| state.after(Instant::now() + quiet, key));
         self.changed.notify_one();
     }
 
     /// Comes back to something that could not be finished, later each time.
     pub fn retry(&self, key: K) {
-        self.with(|state| {
-            let tries = state.retries.entry(key.clone()).or_insert(0);
-            let pause = FIRST_RETRY.saturating_mul(1 << (*tries).min(16)).min(LAST_RETRY);
-            *tries += 1;
-            state.counter += 1;
-            let due = (Instant::now() + pause, state.counter);
-            state.later.insert(due, key);
-        });
+        self.with(|state| state.retry(Instant::now(), key));
         self.changed.notify_one();
     }
 
@@ -82,18 +72,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub async fn next(&self) -> K {
         loop {
             let changed = self.changed.notified();
-            let (ready, due) = self.with(|state| {
-                state.promote(Instant::now());
-                let ready = state.ready.pop_front();
-                if let Some(key) = &ready {
-                    state.waiting.remove(key);
-                }
-                (ready, state.later.keys().next().map(|(due, _)| *due))
-            });
-            match (ready, due) {
-                (Some(key), _) => return key,
-                (None, None) => changed.await,
-                (None, Some(due)) => {
+            match self.with(|state| state.step(Instant::now())) {
+                Next::Ready(key) => return key,
+                Next::Nothing => changed.await,
+                Next::At(due) => {
                     tokio::select! {
                         () = changed => {}
                         () = tokio::time::sleep_until(due) => {}
@@ -110,6 +92,44 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
+    fn new() -> State<K> {
+        State {
+            ready: Default::default(),
+            waiting: HashSet::new(),
+            later: BTreeMap::new(),
+            retries: HashMap::new(),
+            counter: 0,
+        }
+    }
+
+    /// Something is due at a time, and not before.
+    fn after(&mut self, due: Instant, key: K) {
+        self.later.retain(|_, waiting| *waiting != key);
+        self.counter += 1;
+        self.later.insert((due, self.counter), key);
+    }
+
+    fn retry(&mut self, now: Instant, key: K) {
+        let tries = self.retries.entry(key.clone()).or_insert(0);
+        let pause = FIRST_RETRY.saturating_mul(1 << (*tries).min(16)).min(LAST_RETRY);
+        *tries += 1;
+        self.counter += 1;
+        self.later.insert((now + pause, self.counter), key);
+    }
+
+    /// Takes the next thing that is due.
+    fn step(&mut self, now: Instant) -> Next<K> {
+        self.promote(now);
+        match (self.ready.pop_front(), self.later.keys().next()) {
+            (Some(key), _) => {
+                self.waiting.remove(&key);
+                Next::Ready(key)
+            }
+            (None, Some((due, _))) => Next::At(*due),
+            (None, None) => Next::Nothing,
+        }
+    }
+
     fn add(&mut self, key: K) {
         if self.waiting.insert(key.clone()) {
             self.ready.push_back(key);
@@ -130,6 +150,49 @@ impl<K: Clone + Eq + Hash> State<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `20 add a`: at 20 ms something is asked for. `20 quiet a`: it is to be looked at after 100 ms of quiet. `20 retry a`: it failed. `20 done a`: it went well.
+    /// `20 next`: the next thing is taken, and what comes of it is noted.
+    #[test]
+    fn what_comes_next_follows_from_what_was_asked_and_when() {
+        for (events, expected) in [
+            ("0 next", "-"),
+            ("0 add a, 0 add b, 0 add a, 1 next, 1 next, 1 next", "a b -"),
+            // What is asked for again while it is worked on comes again.
+            ("0 add a, 1 next, 2 add a, 3 next, 4 next", "a a -"),
+            ("0 quiet a, 50 next, 60 quiet a, 110 next, 160 next", "@100 @160 a"),
+            ("0 quiet a, 0 quiet b, 100 next, 100 next, 100 next", "a b -"),
+            // What is asked for at once does not wait until it is quiet, and comes again then.
+            ("0 quiet a, 10 add a, 10 next, 10 next, 100 next", "a @100 a"),
+            ("0 retry a, 0 next, 20 next, 20 retry a, 59 next, 60 next", "@20 a @60 a"),
+            ("0 retry a, 20 next, 20 done a, 20 retry a, 40 next", "a a"),
+            // A failure of one thing does not hold up the others.
+            ("0 retry a, 1 add b, 1 next, 1 next, 20 next", "b @20 a"),
+            ("0 retry a, 5 add a, 5 next, 5 next, 20 next, 20 next", "a @20 a -"),
+            ("0 retry a, 0 retry b, 20 next, 20 next", "a b"),
+            // Time that was set back, as between two clocks: nothing comes early.
+            ("50 quiet a, 0 next, 150 next", "@150 a"),
+        ] {
+            let (mut state, began) = (State::new(), Instant::now());
+            let mut came = Vec::new();
+            for event in events.split(", ") {
+                let mut words = event.split(' ');
+                let now = began + Duration::from_millis(words.next().unwrap().parse().unwrap());
+                match (words.next().unwrap(), words.next().unwrap_or_default()) {
+                    ("add", key) => state.add(key),
+                    ("quiet", key) => state.after(now + Duration::from_millis(100), key),
+                    ("retry", key) => state.retry(now, key),
+                    ("done", key) => _ = state.retries.remove(key),
+                    _ => came.push(match state.step(now) {
+                        Next::Ready(key) => key.to_string(),
+                        Next::At(due) => format!("@{}", due.duration_since(began).as_millis()),
+                        Next::Nothing => "-".to_string(),
+                    }),
+                }
+            }
+            assert_eq!(came.join(" "), expected, "{events}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_asked_for_again_waits_again() {

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tokio::sync::watch as signal;
 
 use crate::{
     Batch, Change, Condition, Entry, Error, Event, Expect, Found, Health, Key, KeyRange, Page, Progress, RangeQuery,
@@ -43,8 +42,7 @@ impl MemoryStore {
     /// A store that compacts itself when its history takes more than so many bytes.
     pub fn with_history(history_bytes_max: usize) -> Self {
         let state = State { revision: 1, history_bytes_max, ..State::default() };
-        let (revision, progress) = (signal::Sender::new(1), Progress::at(1));
-        MemoryStore { shared: Arc::new(Shared { state: Mutex::new(state), revision, progress }) }
+        MemoryStore { shared: Arc::new(Shared { state: Mutex::new(state), progress: Progress::at(1) }) }
     }
 }
 
@@ -62,9 +60,7 @@ impl Default for MemoryStore {
 
 struct Shared {
     state: Mutex<State>,
-    /// Wakes watchers; the number is the state's revision.
-    revision: signal::Sender<Revision>,
-    /// How far all subscribers have been told.
+    /// How far all subscribers have been told: to the state's revision. Wakes watchers too, in the order in which they began to wait.
     progress: Progress,
 }
 
@@ -124,14 +120,7 @@ impl Store for MemoryStore {
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
         let position = self.shared.state.lock().start_of(&request)?;
-        let cursor = Cursor {
-            shared: self.shared.clone(),
-            signal: self.shared.revision.subscribe(),
-            request,
-            position,
-            marked: 0,
-            ended: false,
-        };
+        let cursor = Cursor { shared: self.shared.clone(), request, position, marked: 0, ended: false };
         Ok(Box::pin(futures::stream::unfold(cursor, |mut cursor| async { Some((cursor.next().await?, cursor)) })))
     }
 
@@ -194,7 +183,6 @@ impl Shared {
         }
         state.trim();
         self.progress.advance(revision);
-        self.revision.send_replace(revision);
         let removed = if entry.is_none() { previous } else { None };
         Ok(Written { revision, entry, previous: removed })
     }
@@ -302,7 +290,6 @@ impl State {
 /// A watcher: how far it got, and what it wants.
 struct Cursor {
     shared: Arc<Shared>,
-    signal: signal::Receiver<Revision>,
     request: WatchRequest,
     position: Revision,
     /// The revision of the last delivered batch.
@@ -313,7 +300,7 @@ struct Cursor {
 impl Cursor {
     async fn next(&mut self) -> Option<Result<Batch>> {
         while !self.ended {
-            self.signal.borrow_and_update();
+            let reached_before = self.shared.progress.revision();
             let batch = {
                 let state = self.shared.state.lock();
                 if self.position < state.compacted {
@@ -329,9 +316,7 @@ impl Cursor {
                 self.marked = batch.revision;
                 return Some(Ok(batch));
             }
-            if self.signal.changed().await.is_err() {
-                break;
-            }
+            self.shared.progress.reach(reached_before + 1).await;
         }
         None
     }

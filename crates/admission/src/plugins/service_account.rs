@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use object::{Meta, Status, Value, value};
-use rand::Rng;
+use object::{Meta, Randomness, Status, Value, value};
 
 use super::forbidden;
 use crate::{Attributes, Operation, Plugin};
@@ -44,7 +43,7 @@ impl Plugin for ServiceAccount {
         }
         let account = account(attributes, pod).await?;
         if wants_token(pod, &account) {
-            mount_token(pod);
+            mount_token(pod, attributes.cx.randomness);
         }
         if pod.list_at(&["spec", "imagePullSecrets"]).is_empty() {
             let secrets = account.list_at(&["imagePullSecrets"]);
@@ -86,7 +85,7 @@ async fn account(attributes: &Attributes<'_>, pod: &Value) -> Result<Arc<Value>,
         let why = format!("no service account specified for pod {namespace}/{}", pod.name());
         return Err(forbidden(attributes, why));
     }
-    let pause = Duration::from_millis(rand::rng().random_range(100..200));
+    let pause = Duration::from_millis(100 + attributes.cx.randomness.below(100) as u64);
     let attempts = if name == DEFAULT { ATTEMPTS } else { 1 };
     for attempt in 0..attempts {
         if attempt > 0 {
@@ -128,11 +127,11 @@ fn wants_token(pod: &Value, account: &Value) -> bool {
 }
 
 /// Mounts a token in every container that has nothing at its path, from a volume that is made if there is none.
-fn mount_token(pod: &mut Value) {
+fn mount_token(pod: &mut Value, randomness: &dyn Randomness) {
     let volumes = pod.list_at(&["spec", "volumes"]).iter().map(|volume| volume.str_at(&["name"]));
     let existing = volumes.into_iter().find(|name| name.starts_with(VOLUME)).map(str::to_string);
     let has_volume = existing.is_some();
-    let name = existing.unwrap_or_else(generated_name);
+    let name = existing.unwrap_or_else(|| format!("{VOLUME}{}", randomness.name_suffix()));
     let mut mounted = false;
     for field in ["initContainers", "containers"] {
         let Some(containers) = pod.at_mut(&["spec", field]).and_then(Value::as_list_mut) else { continue };
@@ -169,12 +168,4 @@ fn token_volume(name: &str) -> Value {
             ],
         },
     })
-}
-
-/// The volume's name with five random characters, none of which can spell anything.
-fn generated_name() -> String {
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let mut random = rand::rng();
-    let end = (0..5).map(|_| char::from(ALPHABET[random.random_range(0..ALPHABET.len())]));
-    VOLUME.chars().chain(end).collect()
 }

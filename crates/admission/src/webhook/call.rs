@@ -6,7 +6,6 @@ use bytes::Bytes;
 use object::{Status, quote};
 use outbound::CallError;
 use spans::KeyValue;
-use uuid::Uuid;
 
 use super::Hooks;
 use super::budget::time_for;
@@ -86,7 +85,7 @@ impl Hooks {
         let client = self.clients.client(target).map_err(no_client)?;
         let time = time_for(hook, attributes, self.ignore_budget, &self.breaker)
             .map_err(|why| Failure::unavailable(format!("failed to call webhook: {why}")))?;
-        let uid = Uuid::new_v4().to_string();
+        let uid = attributes.cx.randomness.uuid();
         let body = Bytes::from(review::request(version, &uid, attributes, subject));
         let call = self.clients.call(&client, target, body, (time.told, time.waited));
         let sent = spans::traced(step.span(), || describe(hook, attributes, &uid), call).await;

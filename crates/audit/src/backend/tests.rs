@@ -1,6 +1,6 @@
 use std::fs;
 
-use object::{ManualClock, Timestamp};
+use object::{ManualClock, SystemClock, Timestamp};
 use request::{RequestInfo, User};
 
 use super::rotate::{RotatingFile, Rotation};
@@ -33,14 +33,13 @@ fn begin(auditor: &Auditor) -> Arc<Record> {
         uri: "/api/v1/namespaces/ns/pods",
         user_agent: &"x".repeat(2000),
         source_ips,
-        received: Timestamp::new(0, 0),
     };
     auditor.begin(&request).unwrap()
 }
 
 fn auditor(options: LogOptions) -> Auditor {
     let backend = Backend::log(options, Arc::default()).unwrap();
-    Auditor::new(Policy::read(EVERYTHING.as_bytes()).unwrap(), vec![backend])
+    Auditor::new(Policy::read(EVERYTHING.as_bytes()).unwrap(), vec![backend], Arc::new(SystemClock))
 }
 
 async fn serve(auditor: &Auditor) {
@@ -152,7 +151,7 @@ async fn a_webhook_that_stands_still_holds_a_bounded_number_of_bytes() {
     };
     let numbers: Arc<Numbers> = Arc::default();
     let backend = Backend::webhook(options, numbers.clone());
-    let auditor = Auditor::new(Policy::read(EVERYTHING.as_bytes()).unwrap(), vec![backend]);
+    let auditor = Auditor::new(Policy::read(EVERYTHING.as_bytes()).unwrap(), vec![backend], Arc::new(SystemClock));
     let pushed = 3 * BUFFER_BYTES_MAX / EVENT_BYTES;
     for _ in 0..pushed {
         let record = begin(&auditor);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use object::{GroupVersion, Meta, Str, Value, quote, value};
+use object::{GroupVersion, Meta, Randomness, Str, Value, quote, value};
 use outbound::{Client, WebhookTarget, Webhooks};
 use spans::KeyValue;
 
@@ -20,6 +20,7 @@ pub struct ConvertingWebhook {
     pub webhooks: Arc<Webhooks>,
     pub webhook: ConversionWebhook,
     pub meters: Arc<ConversionMeters>,
+    pub randomness: Arc<dyn Randomness>,
 }
 
 impl ConvertingWebhook {
@@ -63,7 +64,7 @@ impl ConvertingWebhook {
             let first = &first;
             move |why: String| (failure, format!("conversion webhook for {first} failed: {why}"))
         };
-        let uid = uuid::Uuid::new_v4().to_string();
+        let uid = self.randomness.uuid();
         let version = self.review_version();
         let version = version.ok_or((Failure::Call, "no supported conversion review versions".to_string()))?;
         let review = value!({

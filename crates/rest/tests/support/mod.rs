@@ -48,6 +48,7 @@ impl Server {
             admission: Chain::of(plugins),
             authorizer: Arc::new(AlwaysAllow),
             clock: Arc::new(SystemClock),
+            randomness: Arc::new(object::ThreadRandomness),
             features: Arc::new(features),
             limits,
             describe_column: |_, _| "",

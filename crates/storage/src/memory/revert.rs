@@ -55,7 +55,6 @@ impl MemoryStore {
         state.trim();
         let revision = state.revision;
         self.shared.progress.advance(revision);
-        self.shared.revision.send_replace(revision);
         let removed = deleted.iter().filter(|event| !to.entries.contains_key(&event.key)).count();
         Reverted { removed, restored: written.len(), revision }
     }

@@ -7,8 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use object::{Errors, Meta, Path, Status, Value, names, value};
-use rand::Rng;
+use object::{Errors, Meta, Path, Randomness, Status, Value, names, value};
 use registry::{Context, OwnClient};
 
 use super::families::stays_preferring_dual_stack;
@@ -235,13 +234,13 @@ impl Allocation {
             return Ok(network.base.to_string());
         }
         let known = |name: &str| cx.lookup.get(GROUP, "ipaddresses", "", name).is_some();
-        if let Some(ip) = take_free(&self.client, service, networks, &known, taken).await? {
+        if let Some(ip) = take_free(cx, &self.client, service, networks, &known, taken).await? {
             return Ok(ip);
         }
         let stored = self.client.list(GROUP, RESOURCE, "").await?;
         let stored: HashSet<&str> = stored.iter().map(|object| object.name()).collect();
         let known = |name: &str| stored.contains(name);
-        take_free(&self.client, service, networks, &known, taken).await?.ok_or(Failure::Full)
+        take_free(cx, &self.client, service, networks, &known, taken).await?.ok_or(Failure::Full)
     }
 }
 
@@ -253,6 +252,7 @@ fn set_ip(service: &mut Value, index: usize, ip: &str) {
 }
 
 async fn take_free(
+    cx: &Context<'_>,
     client: &Arc<dyn OwnClient>,
     service: &Value,
     networks: &[Network],
@@ -261,7 +261,7 @@ async fn take_free(
 ) -> Result<Option<String>, Failure> {
     for network in networks.iter().filter(|network| network.ready) {
         for part in network.parts() {
-            for address in part.shuffled() {
+            for address in part.shuffled(cx.randomness) {
                 let name = address.to_string();
                 if !known(&name) && take(client, address, service, taken).await? {
                     return Ok(Some(name));
@@ -405,8 +405,9 @@ struct Part {
 
 impl Part {
     /// All addresses once, from a random one on.
-    fn shuffled(self) -> impl Iterator<Item = IpAddr> {
-        let start = rand::rng().random_range(self.first..=self.last);
+    fn shuffled(self, randomness: &dyn Randomness) -> impl Iterator<Item = IpAddr> + use<> {
+        let count = (self.last - self.first).saturating_add(1);
+        let start = self.first + randomness.wide_number() % count;
         (start..=self.last).chain(self.first..start).map(move |number| to_address(number, self.is_v4))
     }
 }
@@ -453,7 +454,8 @@ mod tests {
     #[test]
     fn a_part_has_every_address_once() {
         let network = Network::new("10.0.0.0/24", true).unwrap();
-        let all: Vec<IpAddr> = network.parts().into_iter().flat_map(Part::shuffled).collect();
+        let all: Vec<IpAddr> =
+            network.parts().into_iter().flat_map(|part| part.shuffled(&object::ThreadRandomness)).collect();
         let distinct: HashSet<&IpAddr> = all.iter().collect();
         assert_eq!((all.len(), distinct.len()), (254, 254));
         let reserved: Vec<&IpAddr> = all[238..].iter().collect();

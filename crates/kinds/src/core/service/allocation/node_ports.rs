@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use object::{Errors, GroupResource, Path, Status, Value, value};
+use object::{Errors, GroupResource, Path, Randomness, Status, Value, value};
 use registry::{Context, Error, OwnClient};
 use tokio::sync::Mutex;
 
@@ -106,13 +106,13 @@ impl NodePorts {
     }
 
     /// Carries out a plan for a service's ports. The plan is made anew whenever the stored object turns out to be newer.
-    async fn change(
+    async fn change<'a>(
         &self,
+        cx: &Context<'a>,
         client: &Arc<dyn OwnClient>,
         service: &Value,
-        dry_run: bool,
-        plan: impl Fn(&mut Value, &mut Ports) -> Result<(), Status>,
-    ) -> Result<(Value, Ports), Status> {
+        plan: impl Fn(&mut Value, &mut Ports<'_>) -> Result<(), Status>,
+    ) -> Result<(Value, Ports<'a>), Status> {
         let mut known = self.known.lock().await;
         let mut fresh = false;
         for _ in 0..TRIES {
@@ -123,7 +123,7 @@ impl NodePorts {
                     self.read(client).await?
                 }
             };
-            let mut ports = Ports::new(self.range, current.bits.clone(), dry_run);
+            let mut ports = Ports::new(cx, self.range, current.bits.clone());
             let mut planned = service.clone();
             match plan(&mut planned, &mut ports) {
                 // What looks taken may have been given back by another server.
@@ -137,7 +137,7 @@ impl NodePorts {
                 }
                 Ok(()) => {}
             }
-            if dry_run || ports.taken.is_empty() {
+            if cx.dry_run || ports.taken.is_empty() {
                 *known = Some(current);
                 return Ok((planned, ports));
             }
@@ -264,10 +264,10 @@ impl Allocation {
         plan: impl Fn(&mut Value, &mut Ports) -> Result<(), Status> + Send + Sync,
     ) -> Result<(), Status> {
         let (planned, ports) = if may_have_node_ports(service) {
-            self.node_ports.change(&self.client, service, cx.dry_run, plan).await?
+            self.node_ports.change(cx, &self.client, service, plan).await?
         } else {
             // Only ports that are let go; nothing needs to be known for that.
-            let mut ports = Ports::new(self.node_ports.range, Bits::new(0), cx.dry_run);
+            let mut ports = Ports::new(cx, self.node_ports.range, Bits::new(0));
             let mut planned = service.clone();
             plan(&mut planned, &mut ports)?;
             (planned, ports)
@@ -290,7 +290,8 @@ fn too_busy() -> Status {
 }
 
 /// The ports as a plan sees and changes them.
-pub(super) struct Ports {
+pub(super) struct Ports<'a> {
+    randomness: &'a dyn Randomness,
     range: PortRange,
     bits: Bits,
     dry_run: bool,
@@ -311,9 +312,10 @@ enum Failure {
     NotInRange(PortRange),
 }
 
-impl Ports {
-    fn new(range: PortRange, bits: Bits, dry_run: bool) -> Ports {
-        Ports { range, bits, dry_run, taken: Vec::new(), let_go: Vec::new(), scopes: Vec::new() }
+impl<'a> Ports<'a> {
+    fn new(cx: &Context<'a>, range: PortRange, bits: Bits) -> Ports<'a> {
+        let Context { randomness, dry_run, .. } = *cx;
+        Ports { randomness, range, bits, dry_run, taken: Vec::new(), let_go: Vec::new(), scopes: Vec::new() }
     }
 
     fn take(&mut self, port: i64) -> Result<(), Failure> {
@@ -353,7 +355,7 @@ impl Ports {
             self.taken.push(port);
             return Ok(port);
         }
-        let bit = self.bits.any_clear(self.range.reserved());
+        let bit = self.bits.any_clear(self.range.reserved(), self.randomness);
         self.note(AllocationMode::Dynamic, bit.is_some());
         let bit = bit.ok_or(Failure::Full)?;
         self.bits.set(bit);

@@ -1,6 +1,6 @@
 //! A set of small numbers, stored as upstream does: one large number in big-endian bytes without leading zeros.
 
-use rand::Rng;
+use object::Randomness;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bits {
@@ -54,16 +54,17 @@ impl Bits {
     }
 
     /// A number that is not in the set, preferably not one of the first `reserved`.
-    pub fn any_clear(&self, reserved: usize) -> Option<usize> {
-        self.any_clear_in(reserved, self.bits.len()).or_else(|| self.any_clear_in(0, reserved.min(self.bits.len())))
+    pub fn any_clear(&self, reserved: usize, randomness: &dyn Randomness) -> Option<usize> {
+        let any_in = |from, to| self.any_clear_in(from, to, randomness);
+        any_in(reserved, self.bits.len()).or_else(|| any_in(0, reserved.min(self.bits.len())))
     }
 
     /// The first clear bit from a random one on, around the end.
-    fn any_clear_in(&self, from: usize, to: usize) -> Option<usize> {
+    fn any_clear_in(&self, from: usize, to: usize, randomness: &dyn Randomness) -> Option<usize> {
         if from >= to {
             return None;
         }
-        let start = rand::rng().random_range(from..to);
+        let start = from + randomness.below(to - from);
         (start..to).chain(from..start).find(|bit| !self.has(*bit))
     }
 
@@ -98,12 +99,12 @@ mod tests {
     fn every_number_is_found_and_the_reserved_ones_last() {
         let mut set = Bits::new(100);
         for count in 0..100 {
-            let bit = set.any_clear(16).unwrap();
+            let bit = set.any_clear(16, &object::ThreadRandomness).unwrap();
             assert_eq!(bit < 16, count >= 84);
             assert!(set.set(bit));
         }
-        assert_eq!(set.any_clear(16), None);
+        assert_eq!(set.any_clear(16, &object::ThreadRandomness), None);
         assert!(set.clear(7));
-        assert_eq!(set.any_clear(16), Some(7));
+        assert_eq!(set.any_clear(16, &object::ThreadRandomness), Some(7));
     }
 }
