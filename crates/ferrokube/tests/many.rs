@@ -21,15 +21,15 @@ fn counted() -> [usize; 3] {
     [tasks, entries("/proc/self/task"), entries("/proc/self/fd")]
 }
 
-async fn start(listens: bool) -> Server {
-    let builder = Server::builder().api(Profile::minimal());
+async fn start(profile: fn() -> Profile, listens: bool) -> Server {
+    let builder = Server::builder().api(profile());
     let builder = if listens { builder } else { builder.without_listener() };
     builder.start().await.unwrap()
 }
 
-async fn check(count: usize, listens: bool, drops: bool) {
+async fn check(profile: fn() -> Profile, count: usize, listens: bool, drops: bool) {
     let before = counted();
-    let servers = futures::future::join_all((0..count).map(|_| start(listens))).await;
+    let servers = futures::future::join_all((0..count).map(|_| start(profile, listens))).await;
     for server in &servers {
         let namespaces = Api::<Namespace>::all(server.client()).list(&ListParams::default()).await.unwrap();
         assert!(namespaces.items.len() >= 4);
@@ -54,8 +54,15 @@ async fn check(count: usize, listens: bool, drops: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_left_of_servers() {
     // The first server makes what all share: tables, pools of threads.
-    start(true).await.stop().await;
-    for (count, listens, drops) in [(200, false, true), (25, false, false), (25, true, false), (25, true, true)] {
-        check(count, listens, drops).await;
+    start(Profile::minimal, true).await.stop().await;
+    for (profile, count, listens, drops) in [
+        (Profile::minimal as fn() -> Profile, 200, false, true),
+        (Profile::minimal, 25, false, false),
+        (Profile::minimal, 25, true, false),
+        (Profile::minimal, 25, true, true),
+        (Profile::kubernetes, 10, false, true),
+        (Profile::kubernetes, 10, true, false),
+    ] {
+        check(profile, count, listens, drops).await;
     }
 }

@@ -6,7 +6,7 @@ mod graph;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use memchr::memmem;
 use object::{GroupVersion, GroupVersionKind, Meta, Value, value};
 use registry::Resource;
@@ -70,17 +70,7 @@ impl Collector {
 
     /// Brings the graph up to date and answers with what should be looked at.
     fn note(&self, resource: &Arc<Resource>, change: Delta) -> Vec<Uid> {
-        self.with_graph(|graph| match change {
-            Delta::Gone(object) => graph.remove(object.uid()),
-            Delta::Set(object) => graph.set(Seen::of(resource, &object)),
-            Delta::Listed(all) => {
-                let present: HashSet<&str> = all.iter().map(Meta::uid).collect();
-                let gone = graph.missing(resource, &present);
-                let mut look: Vec<Uid> = gone.iter().flat_map(|uid| graph.remove(uid)).collect();
-                look.extend(all.iter().flat_map(|object| graph.set(Seen::of(resource, object))));
-                look
-            }
-        })
+        self.with_graph(|graph| graph.step(resource, |other| other.resource == resource.resource, change))
     }
 
     async fn work(&self) {
