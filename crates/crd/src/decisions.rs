@@ -47,7 +47,7 @@ pub struct Made {
 
 /// What is to be done, in this order.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct DefinitionStep {
     /// The definitions that were decided about: what is served of each must be made from this. None: it is not served.
     pub served: BTreeMap<Str, Option<Made>>,
     /// Statuses to be written once the catalog has what is served.
@@ -115,8 +115,8 @@ impl Decisions {
 
     /// Decides about the names of definitions that changed and of those that waited for such names. `read` reads again what was stored
     /// last.
-    pub fn step(&mut self, changed: Vec<Str>, now: Timestamp, read: impl Fn(&Str) -> Option<Value>) -> Step {
-        let mut step = Step::default();
+    pub fn step(&mut self, changed: Vec<Str>, now: Timestamp, read: impl Fn(&Str) -> Option<Value>) -> DefinitionStep {
+        let mut step = DefinitionStep::default();
         let mut queued: HashSet<Str> = changed.iter().cloned().collect();
         let mut queue = VecDeque::from(changed);
         while let Some(name) = queue.pop_front() {

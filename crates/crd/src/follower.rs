@@ -39,7 +39,7 @@ pub struct Follower {
 
 /// A change of the catalog.
 #[derive(Default)]
-struct Change {
+struct CatalogChange {
     put: Vec<Arc<Resource>>,
     removed: Vec<GroupVersionResource>,
 }
@@ -109,7 +109,7 @@ impl Follower {
             read(definitions, entry).ok()
         });
         self.open(definitions, &step.served).await;
-        let mut change = Change::default();
+        let mut change = CatalogChange::default();
         for (name, made) in &step.served {
             self.compare(definitions, name, made.is_some(), &mut change);
         }
@@ -157,7 +157,7 @@ impl Follower {
     }
 
     /// Compares what is served of a definition with what was served before.
-    fn compare(&mut self, definitions: &Definitions, name: &Str, is_served: bool, change: &mut Change) {
+    fn compare(&mut self, definitions: &Definitions, name: &Str, is_served: bool, change: &mut CatalogChange) {
         let opened = self.opened.get(name).filter(|_| is_served).map(|(_, opened)| opened);
         let mut now = opened.map(|opened| opened.resources.clone()).unwrap_or_default();
         let builtin = definitions.api.catalog.load();

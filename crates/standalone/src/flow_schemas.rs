@@ -74,7 +74,7 @@ pub async fn adjust(flow: Arc<Flow>) {
 
 /// What to do about the schemas.
 #[derive(Default)]
-struct Step<'a> {
+struct SchemaStep<'a> {
     /// By the schema's name.
     conditions: Vec<(&'a str, Value)>,
     /// Others were written too often and are to be looked at later.
@@ -100,10 +100,10 @@ impl Writes {
     }
 
     /// Which conditions to write now, of what there is.
-    fn step<'a>(&mut self, schemas: &'a [Value], levels: &[Value], now: Instant) -> Step<'a> {
+    fn step<'a>(&mut self, schemas: &'a [Value], levels: &[Value], now: Instant) -> SchemaStep<'a> {
         let known: BTreeSet<&str> = levels.iter().map(Meta::name).chain(ALWAYS_THERE).collect();
         self.keep(schemas);
-        let mut step = Step::default();
+        let mut step = SchemaStep::default();
         for schema in schemas {
             let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
             let wanted = condition(level, known.contains(level));

@@ -24,27 +24,27 @@ pub type Interesting = fn(&[u8]) -> bool;
 
 /// Hands every change of a collection to `hear` until `hear` returns false.
 pub async fn follow(client: &Client, of: &Collection, interesting: Interesting, mut hear: impl FnMut(Delta) -> bool) {
-    let (mut position, mut events, mut action) = (Position::default(), None, Action::List);
+    let (mut position, mut events, mut action) = (FollowPosition::default(), None, FollowAction::List);
     loop {
         let seen = match action {
-            Action::List => client.list(of).await.map_or_else(Observed::Failed, Observed::Listed),
-            Action::Watch(revision) => match client.watch(of, &revision).await {
+            FollowAction::List => client.list(of).await.map_or_else(FollowObserved::Failed, FollowObserved::Listed),
+            FollowAction::Watch(revision) => match client.watch(of, &revision).await {
                 Ok(opened) => {
                     events = Some(opened);
-                    Observed::Opened
+                    FollowObserved::Opened
                 }
-                Err(failure) => Observed::Failed(failure),
+                Err(failure) => FollowObserved::Failed(failure),
             },
-            Action::Read => match &mut events {
-                Some(events) => events.next().await.map_or(Observed::Ended, Observed::Event),
-                None => Observed::Ended,
+            FollowAction::Read => match &mut events {
+                Some(events) => events.next().await.map_or(FollowObserved::Ended, FollowObserved::Event),
+                None => FollowObserved::Ended,
             },
-            Action::Pause => {
+            FollowAction::Pause => {
                 tokio::time::sleep(RETRY_PAUSE).await;
-                Observed::Rested
+                FollowObserved::Rested
             }
         };
-        if let Observed::Failed(failure) = &seen {
+        if let FollowObserved::Failed(failure) = &seen {
             tracing::debug!(?of, %failure, "following a collection failed; it is listed again");
         }
         let (heard, next) = position.step(seen, interesting);
@@ -57,13 +57,13 @@ pub async fn follow(client: &Client, of: &Collection, interesting: Interesting, 
 
 /// How far a collection was followed.
 #[derive(Default)]
-struct Position {
+struct FollowPosition {
     /// "" before the first list.
     revision: String,
 }
 
 /// What came of an action.
-enum Observed {
+enum FollowObserved {
     Listed(Value),
     Opened,
     Event(Bytes),
@@ -74,7 +74,7 @@ enum Observed {
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
-enum Action {
+enum FollowAction {
     List,
     /// Open a watch of what comes after a revision.
     Watch(String),
@@ -83,34 +83,34 @@ enum Action {
     Pause,
 }
 
-impl Position {
+impl FollowPosition {
     /// What follows from what was seen: a change to be heard of, and the next action.
-    fn step(&mut self, seen: Observed, interesting: Interesting) -> (Option<Delta>, Action) {
+    fn step(&mut self, seen: FollowObserved, interesting: Interesting) -> (Option<Delta>, FollowAction) {
         match seen {
-            Observed::Listed(mut list) => {
+            FollowObserved::Listed(mut list) => {
                 self.revision = list.resource_version().to_string();
                 let items = std::mem::take(list.slot(&["items"]).make_list());
-                (Some(Delta::Listed(items)), Action::Watch(self.revision.clone()))
+                (Some(Delta::Listed(items)), FollowAction::Watch(self.revision.clone()))
             }
-            Observed::Opened => (None, Action::Read),
-            Observed::Ended => (None, Action::Watch(self.revision.clone())),
-            Observed::Failed(_) => (None, Action::Pause),
-            Observed::Rested => (None, Action::List),
-            Observed::Event(event) => match read(&event, interesting) {
-                Ok(Event::Passed) => (None, Action::Read),
+            FollowObserved::Opened => (None, FollowAction::Read),
+            FollowObserved::Ended => (None, FollowAction::Watch(self.revision.clone())),
+            FollowObserved::Failed(_) => (None, FollowAction::Pause),
+            FollowObserved::Rested => (None, FollowAction::List),
+            FollowObserved::Event(event) => match read(&event, interesting) {
+                Ok(Event::Passed) => (None, FollowAction::Read),
                 Ok(Event::Bookmark(at)) => {
                     self.revision = at;
-                    (None, Action::Read)
+                    (None, FollowAction::Read)
                 }
                 // The revision is no longer to be had: begin anew with a list.
-                Ok(Event::Expired) => (None, Action::List),
+                Ok(Event::Expired) => (None, FollowAction::List),
                 Ok(Event::Changed(change, at)) => {
                     self.revision = at;
-                    (Some(change), Action::Read)
+                    (Some(change), FollowAction::Read)
                 }
                 Err(failure) => {
                     tracing::debug!(%failure, "an event cannot be read; the collection is listed again");
-                    (None, Action::Pause)
+                    (None, FollowAction::Pause)
                 }
             },
         }
@@ -151,25 +151,25 @@ mod tests {
 
     /// What is observed: `list@5 a b`, `opened`, `added@6 a`, `modified@6 a`, `deleted@6 a`, `bookmark@6`, `boring@6 a`, `expired`, `nonsense`, `ended`,
     /// `failed`, `rested`.
-    fn observed(text: &str) -> Observed {
+    fn observed(text: &str) -> FollowObserved {
         let mut words = text.split(' ');
         let first = words.next().unwrap();
         let (what, revision) = first.split_once('@').unwrap_or((first, ""));
         let object = |name: &str| value!({"metadata": {"name": name}});
         let event = |kind: &str, name: &str| {
             let metadata = format!(r#"{{"name":"{name}","resourceVersion":"{revision}"}}"#);
-            Observed::Event(Bytes::from(format!(r#"{{"type":"{kind}","object":{{"metadata":{metadata}}}}}"#)))
+            FollowObserved::Event(Bytes::from(format!(r#"{{"type":"{kind}","object":{{"metadata":{metadata}}}}}"#)))
         };
         match what {
             "list" => {
                 let items: Vec<Value> = words.map(object).collect();
-                Observed::Listed(value!({"metadata": {"resourceVersion": revision}, "items": items}))
+                FollowObserved::Listed(value!({"metadata": {"resourceVersion": revision}, "items": items}))
             }
-            "opened" => Observed::Opened,
-            "ended" => Observed::Ended,
-            "rested" => Observed::Rested,
-            "failed" => Observed::Failed(Failure { code: 503, message: String::new() }),
-            "nonsense" => Observed::Event("{".into()),
+            "opened" => FollowObserved::Opened,
+            "ended" => FollowObserved::Ended,
+            "rested" => FollowObserved::Rested,
+            "failed" => FollowObserved::Failed(Failure { code: 503, message: String::new() }),
+            "nonsense" => FollowObserved::Event("{".into()),
             "expired" => event("ERROR", ""),
             "bookmark" => event("BOOKMARK", ""),
             "deleted" => event("DELETED", words.next().unwrap()),
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    fn shown(heard: Option<Delta>, action: &Action) -> String {
+    fn shown(heard: Option<Delta>, action: &FollowAction) -> String {
         let heard = match heard {
             None => String::new(),
             Some(Delta::Listed(all)) => format!("all[{}] ", all.iter().map(Meta::name).collect::<Vec<_>>().join(" ")),
@@ -185,10 +185,10 @@ mod tests {
             Some(Delta::Gone(object)) => format!("gone {} ", object.name()),
         };
         let action = match action {
-            Action::List => "list".to_string(),
-            Action::Watch(at) => format!("watch@{at}"),
-            Action::Read => "read".to_string(),
-            Action::Pause => "pause".to_string(),
+            FollowAction::List => "list".to_string(),
+            FollowAction::Watch(at) => format!("watch@{at}"),
+            FollowAction::Read => "read".to_string(),
+            FollowAction::Pause => "pause".to_string(),
         };
         heard + &action
     }
@@ -229,7 +229,7 @@ mod tests {
                 &["all[] watch@5", "read", "set a read", "list", "all[] watch@3"],
             ),
         ] {
-            let mut position = Position::default();
+            let mut position = FollowPosition::default();
             let interesting: Interesting = |event| memmem::find(event, b"BORING").is_none();
             for (at, (seen, expected)) in seen.iter().zip(expected).enumerate() {
                 let (heard, action) = position.step(observed(seen), interesting);

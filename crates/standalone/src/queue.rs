@@ -29,7 +29,7 @@ struct State<K> {
 
 /// The next thing, or when there is one.
 #[derive(Debug, PartialEq, Eq)]
-enum Next<K> {
+enum NextKey<K> {
     Ready(K),
     At(Instant),
     Nothing,
@@ -73,9 +73,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         loop {
             let changed = self.changed.notified();
             match self.with(|state| state.step(Instant::now())) {
-                Next::Ready(key) => return key,
-                Next::Nothing => changed.await,
-                Next::At(due) => {
+                NextKey::Ready(key) => return key,
+                NextKey::Nothing => changed.await,
+                NextKey::At(due) => {
                     tokio::select! {
                         () = changed => {}
                         () = tokio::time::sleep_until(due) => {}
@@ -118,15 +118,15 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     /// Takes the next thing that is due.
-    fn step(&mut self, now: Instant) -> Next<K> {
+    fn step(&mut self, now: Instant) -> NextKey<K> {
         self.promote(now);
         match (self.ready.pop_front(), self.later.keys().next()) {
             (Some(key), _) => {
                 self.waiting.remove(&key);
-                Next::Ready(key)
+                NextKey::Ready(key)
             }
-            (None, Some((due, _))) => Next::At(*due),
-            (None, None) => Next::Nothing,
+            (None, Some((due, _))) => NextKey::At(*due),
+            (None, None) => NextKey::Nothing,
         }
     }
 
@@ -184,9 +184,9 @@ mod tests {
                     ("retry", key) => state.retry(now, key),
                     ("done", key) => _ = state.retries.remove(key),
                     _ => came.push(match state.step(now) {
-                        Next::Ready(key) => key.to_string(),
-                        Next::At(due) => format!("@{}", due.duration_since(began).as_millis()),
-                        Next::Nothing => "-".to_string(),
+                        NextKey::Ready(key) => key.to_string(),
+                        NextKey::At(due) => format!("@{}", due.duration_since(began).as_millis()),
+                        NextKey::Nothing => "-".to_string(),
                     }),
                 }
             }

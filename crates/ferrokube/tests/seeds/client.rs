@@ -60,7 +60,7 @@ impl Client {
     /// Sends a request. None: the client went away before the answer, or the store was in trouble and the server said so, and what became
     /// of the request is not known.
     pub async fn ask(&self, method: Method, path: &str, media: &str, body: Option<&Value>) -> Option<Answered> {
-        let calm_before = self.store.is_calm();
+        let calm = self.store.calm();
         let begun = self.model.lock().unwrap().begin();
         let what = format!("{method} {path}");
         self.note(&what);
@@ -86,7 +86,7 @@ impl Client {
         model.count(|totals| totals.requests += 1);
         if code >= 500 || code == 429 {
             model.count(|totals| totals.failed += 1);
-            let is_excused = !calm_before || !self.store.is_calm();
+            let is_excused = calm.is_none() || calm != self.store.calm();
             assert!(is_excused, "{}: {what} failed in good weather: {code} {body}", self.name);
             return None;
         }

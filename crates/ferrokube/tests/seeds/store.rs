@@ -1,6 +1,6 @@
 //! [`FaultyStore`]: a store in memory that answers late, fails, does not say what became of a write, and breaks its feeds.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub struct FaultyStore {
     in_commit: bool,
     randomness: SeededRandomness,
     weather: Mutex<Weather>,
+    /// How often something has gone wrong.
+    faults: AtomicUsize,
     /// Tells watches that they are cut off.
     cut: Arc<Notify>,
     subscribers: Mutex<Vec<Weak<Cut>>>,
@@ -45,6 +47,7 @@ impl FaultyStore {
             in_commit,
             randomness: SeededRandomness::new(seed),
             weather: Mutex::default(),
+            faults: AtomicUsize::new(0),
             cut: Arc::default(),
             subscribers: Mutex::default(),
         }
@@ -54,12 +57,15 @@ impl FaultyStore {
         *self.weather.lock().unwrap() = weather;
     }
 
-    pub fn is_calm(&self) -> bool {
-        self.weather().failing == 0
+    /// How often something has gone wrong; None while anything can.
+    pub fn calm(&self) -> Option<usize> {
+        let Weather { failing, unanswered, lost, .. } = self.weather();
+        (failing + unanswered + lost == 0).then(|| self.faults.load(Ordering::Relaxed))
     }
 
     /// Cuts off all watches and subscriptions.
     pub fn cut_off(&self) {
+        self.faults.fetch_add(1, Ordering::Relaxed);
         self.cut.notify_waiters();
         let subscribers = std::mem::take(&mut *self.subscribers.lock().unwrap());
         subscribers.iter().filter_map(Weak::upgrade).for_each(|subscriber| subscriber.cut_off());
@@ -70,7 +76,9 @@ impl FaultyStore {
     }
 
     fn happens(&self, chance: usize) -> bool {
-        chance > 0 && self.randomness.below(100) < chance
+        let happens = chance > 0 && self.randomness.below(100) < chance;
+        self.faults.fetch_add(usize::from(happens), Ordering::Relaxed);
+        happens
     }
 
     async fn pause(&self) {

@@ -96,13 +96,13 @@ impl Watcher {
         let time = 1 + self.client.randomness.below(20);
         let options = format!("?watch=true&allowWatchBookmarks=true&timeoutSeconds={time}&{begin}{selector}");
         let begun = self.client.model.lock().unwrap().begin();
-        let calm_before = self.client.store.is_calm();
+        let calm = self.client.store.calm();
         let path = [self.kind.path, &options].concat();
         let opening = self.client.open(Method::GET, &path, "", String::new());
         let response = self.client.soon("a watch", opening).await;
         self.client.note(&format!("watch {begin}{selector} -> {}", response.status()));
         if response.status() != 200 {
-            let is_excused = !calm_before || !self.client.store.is_calm();
+            let is_excused = calm.is_none() || calm != self.client.store.calm();
             assert!(is_excused || response.status() == 410, "a watch got {}", response.status());
             return if response.status() == 410 { Ended::Expired } else { Ended::CutOff };
         }
