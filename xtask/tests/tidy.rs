@@ -217,7 +217,7 @@ fn every_file_belongs_somewhere() {
 
 /// How many types of the server have the name of another one. It may only get smaller: a reader who greps a name should find one
 /// thing. The crate for other programs is left out, whose users see no other types.
-const SHARED_NAMES: usize = 635;
+const SHARED_NAMES: usize = 634;
 /// How many doc comments begin with "What" instead of saying what it is. It may only get smaller.
 const DOCS_WITH_WHAT: usize = 596;
 
@@ -410,7 +410,7 @@ fn clocks_and_randomness_are_passed_in() {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     for (file, text) in sources() {
         let is_own = is_served(&file) && !is_test(&file) && file.contains("/src/");
-        let asks = asks_the_machine(text.split("#[cfg(test)]\nmod ").next().unwrap_or(""));
+        let asks = asks_the_machine(text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(""));
         if is_own && !asks.is_empty() {
             found.insert(file, asks.len());
         }

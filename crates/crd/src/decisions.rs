@@ -11,7 +11,7 @@ use crate::definitions::Status;
 use crate::names::{Groups, Names};
 use crate::status::{self, Condition};
 
-/// What is known of the definitions. What a step does for one of them takes time by the size of that definition, however many others there
+/// The definitions as far as they are known. A step takes time by the sizes of the definitions it decides about, however many others there
 /// are.
 #[derive(Default)]
 pub struct Decisions {
@@ -23,7 +23,7 @@ pub struct Decisions {
     unreadable: HashSet<Str>,
 }
 
-/// What is known about one definition.
+/// One definition, as it was stored last.
 struct Known {
     definition: Definition,
     /// Its status is what it should be.
@@ -34,7 +34,7 @@ struct Known {
     proven: Option<Condition>,
 }
 
-/// What an open definition depends on: if none of it changed, it stays as it is.
+/// The parts of a definition that it is opened by: if none of them changed, it stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     uid: Str,
@@ -45,7 +45,7 @@ pub struct Made {
     conversion_rules: Option<Str>,
 }
 
-/// What is to be done, in this order.
+/// The work that follows from a step, in this order.
 #[derive(Debug, Default)]
 pub struct DefinitionStep {
     /// The definitions that were decided about: what is served of each must be made from this. None: it is not served.
@@ -72,7 +72,8 @@ impl Decisions {
         self.gone(name);
         let (definition, settled) = (Definition::read(&object), status::is_settled(&object));
         self.groups.add(&definition);
-        self.known.insert(name.clone(), Known { definition, settled, object: (!settled).then_some(object), proven: None });
+        self.known
+            .insert(name.clone(), Known { definition, settled, object: (!settled).then_some(object), proven: None });
     }
 
     /// A definition is not stored any more.

@@ -28,7 +28,7 @@ pub struct Follower {
     decisions: Decisions,
     /// The stored definitions that could be read, by their names.
     entries: HashMap<Str, Arc<Entry>>,
-    /// What is served of each, and the state of the definition it was made from.
+    /// Those that are open, each with the state of the definition it was made from.
     opened: HashMap<Str, (Made, Opened)>,
     /// What the catalog serves of each definition.
     served: HashMap<Str, Vec<Arc<Resource>>>,

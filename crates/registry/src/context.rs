@@ -63,7 +63,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What the client of a request is warned about, in the order in which it was noticed.
+/// Warnings for the client of a request, in the order in which they were noticed.
 #[derive(Debug, Default)]
 pub struct Warnings(Mutex<Vec<String>>);
 

@@ -72,7 +72,7 @@ pub async fn adjust(flow: Arc<Flow>) {
     }
 }
 
-/// What to do about the schemas.
+/// The writes that are due.
 #[derive(Default)]
 struct SchemaStep<'a> {
     /// By the schema's name.

@@ -62,7 +62,7 @@ struct FollowPosition {
     revision: String,
 }
 
-/// What came of an action.
+/// The outcome of an action.
 enum FollowObserved {
     Listed(Value),
     Opened,
@@ -72,7 +72,7 @@ enum FollowObserved {
     Rested,
 }
 
-/// What to do next.
+/// The next thing to do.
 #[derive(Debug, PartialEq, Eq)]
 enum FollowAction {
     List,
@@ -84,7 +84,7 @@ enum FollowAction {
 }
 
 impl FollowPosition {
-    /// What follows from what was seen: a change to be heard of, and the next action.
+    /// A change to be heard of, if there was one, and the next action.
     fn step(&mut self, seen: FollowObserved, interesting: Interesting) -> (Option<Delta>, FollowAction) {
         match seen {
             FollowObserved::Listed(mut list) => {
