@@ -35,7 +35,7 @@ pub async fn list(scope: &Scope, report: &dyn Report) -> Result<Reply, Status> {
     list::respond_with(scope, objects, list)
 }
 
-/// What the user sees of them and asked for.
+/// The objects that the user sees and asked for.
 pub async fn made(scope: &Scope, report: &dyn Report, filter: &Filter) -> Vec<Value> {
     let mut objects = report.objects(&scope.call.user, &scope.call.info.namespace).await;
     objects.retain(|object| filter.is_everything() || filter.matches(&header(object)));

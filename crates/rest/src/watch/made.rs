@@ -75,7 +75,7 @@ struct MadeWatch {
     is_first: bool,
 }
 
-/// What is sent next.
+/// Something to send.
 enum Due {
     Event(&'static str, Value),
     InitialEnd,
