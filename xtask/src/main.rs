@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod bench;
+mod changes;
 mod cluster;
 mod components;
 mod conformance;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((command, rest)) if command == "generate" => generate::run(rest),
         Some((command, rest)) if command == "record" => record::run(rest),
+        Some((command, rest)) if command == "changes" => changes::run(rest),
         Some((command, rest)) if command == "test" => test::run(rest),
         Some((command, [])) if command == "growth" => test::growth(),
         Some((command, [])) if command == "tour" => tour::run(),
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
         Some((command, names)) if command == "conformance" => conformance::run(names),
         Some((command, names)) if command == "components" => build_components(names),
         _ => Err(
-            "usage: cargo xtask test | record <version> [kind…] | generate [--check] | growth | console [--screenshots | --figures] | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
+            "usage: cargo xtask test | record <version> [kind…] | changes <version> <version> | generate [--check] | growth | console [--screenshots | --figures] | conformance [name…] | bench [fairness | --against <commit>] [flag…] | \
              cluster [flag…] | reliability [seed] | \
              components <name>… | packages | features [--check] | manual | tour | version <x.y.z> | dist [flag…] | suites [go] [python] [node] [java] [envtest]"
                 .into(),

@@ -17,6 +17,8 @@ use facts::Facts;
 
 use crate::conformance::{standard_output, succeed, target_folder};
 use modules::Modules;
+pub use modules::module_folder;
+pub use protobuf::read_text as read_protobuf;
 use server::Running;
 
 /// A kind of facts: its name, what it has in the archive, and what records it.

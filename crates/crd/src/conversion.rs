@@ -4,6 +4,8 @@
 mod generate;
 mod meters;
 pub mod proof;
+#[cfg(test)]
+mod published;
 mod rules;
 mod webhook;
 

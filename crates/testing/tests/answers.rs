@@ -5,6 +5,8 @@
 
 #[path = "answers/metrics.rs"]
 mod metrics;
+#[path = "answers/rules.rs"]
+mod rules;
 #[path = "answers/versions.rs"]
 mod versions;
 

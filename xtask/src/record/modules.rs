@@ -88,6 +88,19 @@ fn published(version: &str, folder: &Path) -> Result<String, String> {
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Where a published module such as `k8s.io/api@v0.37.1` is unpacked.
+pub fn module_folder(module: &str) -> Result<PathBuf, String> {
+    let output = go(&std::env::temp_dir(), &["mod", "download", "-json", module]).output();
+    let output = output.map_err(|error| format!("go: {error}"))?;
+    // Go says in the same document what is wrong.
+    let said: serde_json::Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| format!("{module}: {error}"))?;
+    match said["Dir"].as_str() {
+        Some(folder) => Ok(folder.into()),
+        None => Err(said["Error"].as_str().unwrap_or("go names no folder").to_string()),
+    }
+}
+
 /// A path in what `go mod download -json` says.
 fn downloaded(command: &mut Command, what: &str) -> Result<PathBuf, String> {
     let said: serde_json::Value =

@@ -17,7 +17,8 @@ const MODULES: [&str; 6] = [
     "k8s.io/metrics",
 ];
 
-type Messages = BTreeMap<String, Map<String, Value>>;
+/// Fields by name, of messages by name.
+pub type Messages = BTreeMap<String, Map<String, Value>>;
 
 /// Message → field → tag and type.
 pub fn fields(modules: &Modules) -> Result<Messages, String> {
@@ -39,6 +40,13 @@ fn read_folder(folder: &Path, messages: &mut Messages) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The messages of one such file.
+pub fn read_text(text: &str) -> Messages {
+    let mut messages = Messages::new();
+    read(text, &mut messages);
+    messages
 }
 
 /// These files are written by a generator: a statement a line, messages are not nested.
