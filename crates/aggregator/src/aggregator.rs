@@ -58,7 +58,7 @@ impl Aggregator {
 
     /// Follows what is stored and registers what is missing. Returns when the APIServices of built-in groups, and of the
     /// definitions that are known by then, are there.
-    pub fn start<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
+    pub fn run<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let catalog = self.client.api.catalog.load_full();
             let served = catalog.get(GROUP, "v1", "apiservices").and_then(|served| served.storage.as_ref()?.direct());

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::store::OwnConsoleCell;
+use crate::own_console::Console;
 use crate::{kubeconfig, store_path};
 
 /// Longest request line that is read.
@@ -45,7 +45,7 @@ impl Drop for Admin {
 
 impl Admin {
     /// None, with a warning, where there cannot be such a socket; the server does not depend on it.
-    pub fn open(data_dir: &Path, store: Arc<EmbeddedStore>, console: OwnConsoleCell) -> Option<Admin> {
+    pub fn open(data_dir: &Path, store: Arc<EmbeddedStore>, console: Option<Arc<Console>>) -> Option<Admin> {
         let path = socket_path(data_dir);
         if path.as_os_str().len() > SOCKET_PATH_MAX {
             tracing::debug!("the data directory's path is too long for a socket; backups need a stopped server");
@@ -78,7 +78,7 @@ impl Admin {
     }
 }
 
-async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>, console: OwnConsoleCell) {
+async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>, console: Option<Arc<Console>>) {
     let (read, mut write) = stream.into_split();
     let mut line = String::new();
     if BufReader::new(read.take(LINE_MAX)).read_line(&mut line).await.is_err() {
@@ -87,7 +87,7 @@ async fn answer(stream: UnixStream, store: Arc<EmbeddedStore>, console: OwnConso
     let reply = match line.strip_suffix('\n').and_then(|line| line.split_once(' ')) {
         Some((BACKUP, target)) => reply(store.backup(Path::new(target)).await),
         Some((TELL_BACKUP, target)) => reply(tell_backup(&mut write, &store, Path::new(target)).await),
-        None if line.trim_end() == "console" => match console.get() {
+        None if line.trim_end() == "console" => match console {
             Some(console) => format!("ok {}\n", console.make_code()),
             None => "error the server has no console\n".to_string(),
         },

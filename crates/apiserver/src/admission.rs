@@ -67,9 +67,9 @@ pub struct Host {
 
 impl Host {
     /// `id` is the identity of this server, the name of its lease.
-    pub fn new(authorizer: Arc<dyn Authorizer>, services: Services, id: &str) -> Host {
+    pub fn new(authorizer: Arc<dyn Authorizer>, services: Arc<Services>, id: &str) -> Host {
         let meters = Arc::new(AdmissionMeters::new(id));
-        Host { authorizer, services: Arc::new(services), meters, expressions: Arc::default() }
+        Host { authorizer, services, meters, expressions: Arc::default() }
     }
 }
 

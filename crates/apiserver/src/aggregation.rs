@@ -1,4 +1,4 @@
-//! AggregatorSettings of the aggregator: how other API servers behind this one are called.
+//! Settings of the aggregator: how other API servers behind this one are called.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) const FLAGS: &[Row] = rows! { aggregation = &mut config.aggregation, 
     "proxy-client-key-file" => aggregation.key = given.path(),
 };
 
-/// AggregatorSettings with kube-apiserver's defaults.
+/// Settings with kube-apiserver's defaults.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     /// The certificate with which this server may speak for its users, and its key.
@@ -63,23 +63,20 @@ pub fn use_certificate(config: &mut Config, own: &FrontProxy) -> Result<(), Stri
     Ok(())
 }
 
-/// The aggregator, which is started later.
-pub fn open(
-    config: &Config,
-    api: &Arc<Api>,
-    services: Arc<dyn Resolve>,
-    egress: &Egress,
-    metrics: &Metrics,
-) -> Arc<Aggregator> {
+/// The aggregator of an API.
+pub fn open(config: &Config, api: &Arc<Api>, services: Arc<dyn Resolve>, egress: &Egress) -> Arc<Aggregator> {
     let Aggregation { certificate, key, reject_redirects, .. } = config.aggregation.clone();
     let certificate = certificate.zip(key).map(|(certificate, key)| Certificate::Files { certificate, key });
     let sends_uid = api.features.enabled("RemoteRequestHeaderUID");
     let settings = AggregatorSettings { services, dial: egress.to_cluster(), certificate, reject_redirects, sends_uid };
-    let aggregator = Aggregator::new(Setup { api: api.clone(), settings });
-    let weak = Arc::downgrade(&aggregator);
+    Aggregator::new(Setup { api: api.clone(), settings })
+}
+
+/// Adds the metrics of an aggregator.
+pub fn contribute(metrics: &Metrics, aggregator: &Arc<Aggregator>) {
+    let weak = Arc::downgrade(aggregator);
     metrics.contribute(move |out| {
         let written = weak.upgrade().map(|aggregator| aggregator.write_metrics(out));
         written.transpose().expect("writing to a string cannot fail");
     });
-    aggregator
 }

@@ -170,7 +170,7 @@ impl AuditConfig {
         let auditor = Arc::new(Auditor::new(policy, backends, clock.clone()));
         if let Some(path) = self.policy_file.clone() {
             let target = PolicyFile { path: path.clone(), auditor: Arc::downgrade(&auditor) };
-            tokio::spawn(reload::follow(path, text, target));
+            tokio::spawn(reload::run(path, text, target));
         }
         Ok(Some(auditor))
     }

@@ -10,29 +10,32 @@ use no_issuers as issuers;
 mod trust;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use authn::configuration::{Anonymous, AuthenticationConfiguration, validate};
 use authn::service_account::{AccountMeters, ExternalSigner, ServiceAccountTokens};
-use authn::{Authenticator, BootstrapTokens, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
+use authn::{Authenticator, BootstrapTokens, Method, RequestHeader, TokenFile, TokenMethod, TokenWebhook};
 use object::Path;
 use outbound::Egress;
-use registry::{Features, OwnClient};
+use registry::OwnClient;
 use rest::Api;
 use server::Metrics;
+use server::tls::Handshake;
 use standalone::Identity;
 use tokio::task::JoinSet;
 
 pub use self::flags::AuthenticationConfig;
 pub(crate) use self::flags::FLAGS;
-use self::issuers::Issuers;
+pub use self::issuers::Issuers;
 pub use self::trust::Trust;
 use crate::accounts::Accounts;
+use crate::own_console::{self, Console};
 use crate::reload::{self, Outcome, Reload};
 use crate::reload_meters::ReloadMeters;
-use crate::{Config, Pki, ProgramParts, own_console};
+use crate::start::StartSettings;
+use crate::{Config, ProgramParts, StartError};
 
 /// How long the issuers of a changed file have to be found.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(60);
@@ -49,20 +52,52 @@ pub struct Authentication {
     external_signer: Option<Arc<ExternalSigner>>,
 }
 
+/// How the program authenticates requests, which is asked before the methods of the configuration.
+pub struct OwnMethods {
+    methods: Vec<Box<dyn Method>>,
+    tokens: Vec<Box<dyn TokenMethod>>,
+    /// The console, if browsers can sign in.
+    console: Option<Arc<Console>>,
+}
+
+impl OwnMethods {
+    pub fn of(parts: &mut ProgramParts, console: Option<Arc<Console>>) -> OwnMethods {
+        let (methods, tokens) = (std::mem::take(&mut parts.methods), std::mem::take(&mut parts.tokens));
+        OwnMethods { methods, tokens, console }
+    }
+
+    /// The methods as parts of an authenticator.
+    fn methods_of(&mut self, authenticator: &Weak<Authenticator>, issuers: &Issuers) -> Vec<Box<dyn Method>> {
+        let methods = std::mem::take(&mut self.methods);
+        let Some(console) = self.console.take() else { return methods };
+        // A browser that has signed in is asked for its session first, and for its certificate then.
+        let session = own_console::method(&console, authenticator, issuers);
+        std::iter::once(session).chain(methods).collect()
+    }
+}
+
 impl Authentication {
     /// Reads the files that the flags name.
     pub fn open(
-        config: &Config,
-        features: &Features,
-        pki: &Pki,
+        settings: &StartSettings,
+        trust: Arc<Trust>,
         accounts: &Accounts,
         client: Arc<dyn OwnClient>,
-        egress: &Egress,
-        own: &mut ProgramParts,
+        own: OwnMethods,
+    ) -> Result<Authentication, StartError> {
+        Authentication::read(settings, trust, accounts, client, own).map_err(StartError::Setting)
+    }
+
+    fn read(
+        settings: &StartSettings,
+        trust: Arc<Trust>,
+        accounts: &Accounts,
+        client: Arc<dyn OwnClient>,
+        mut own: OwnMethods,
     ) -> Result<Authentication, String> {
+        let StartSettings { config, features, egress } = settings;
         let flags = &config.authentication;
         flags.check(config, features)?;
-        let trust = Trust::open(config, pki, features)?;
         let (configuration, contents) = flags.configuration()?;
         let anonymous = anonymous(config, &configuration)?;
         let server = Identity::lease_name_on(&config.hostname);
@@ -90,24 +125,28 @@ impl Authentication {
                 meters,
             }
         });
-        let mut methods = std::mem::take(&mut own.methods);
+        let mut configured: Vec<Box<dyn Method>> = Vec::new();
         if let Some(proxies) = &trust.proxies {
-            methods.push(Box::new(RequestHeader {
+            configured.push(Box::new(RequestHeader {
                 proxies: proxies.clone(),
                 allowed_names: flags.request_header.allowed_names.clone(),
                 headers: flags.request_header.headers(),
             }));
         }
         if let Some(clients) = &trust.clients {
-            methods.push(Box::new(clients.clone()));
+            configured.push(Box::new(clients.clone()));
         }
         let mut tokens = std::mem::take(&mut own.tokens);
         tokens.extend(token_methods(config, accounts.method(client, features), &issuers, accounts, egress)?);
-        let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
-        authenticator.session_cookie = own_console::cookie(config);
-        authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers());
+        let authenticator = Arc::new_cyclic(|authenticator| {
+            let methods = own.methods_of(authenticator, &issuers).into_iter().chain(configured).collect();
+            let mut authenticator = Authenticator::new(methods, tokens, accounts.audiences.clone(), anonymous);
+            authenticator.session_cookie = own_console::cookie(config);
+            authenticator.proxy_headers = trust.proxies.as_ref().map(|_| flags.request_header.headers());
+            authenticator
+        });
         Ok(Authentication {
-            authenticator: Arc::new(authenticator),
+            authenticator,
             trust,
             issuers,
             account_meters: accounts.meters.clone(),
@@ -134,11 +173,11 @@ impl Authentication {
     }
 
     /// Follows changes of the files, and tells extension servers, for as long as the tasks run.
-    pub fn follow(self, api: &Arc<Api>, tasks: &mut JoinSet<()>) {
-        self.trust.follow(tasks);
+    pub fn run(self, api: &Arc<Api>, handshake: Option<Arc<Handshake>>, tasks: &mut JoinSet<()>) {
+        self.trust.run(handshake, tasks);
         tasks.spawn(publish(api.clone(), self.trust));
         if let Some(file) = self.file {
-            tasks.spawn(reload::follow(file.path.clone(), file.contents.clone(), file));
+            tasks.spawn(reload::run(file.path.clone(), file.contents.clone(), file));
         }
     }
 }

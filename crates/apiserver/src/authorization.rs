@@ -169,7 +169,7 @@ impl Authorization {
         reloads.started(&text);
         let authorizer = Arc::new(Reloadable(ArcSwap::from_pointee(union)));
         let target = File { configuration, lasting, authorizer: Arc::downgrade(&authorizer), meters: reloads.clone() };
-        tokio::spawn(reload::follow(file.clone(), text, target));
+        tokio::spawn(reload::run(file.clone(), text, target));
         Ok(Authorization { authorizer, rbac, meters, reloads: Some(reloads) })
     }
 }

@@ -16,8 +16,8 @@ const PERIOD: Duration = Duration::from_secs(5 * 60);
 /// How many keys are read at a time.
 const PAGE: usize = 10_000;
 
-/// Begins to compare, if the gate is on.
-pub fn start(api: &Arc<Api>, metrics: &Metrics, tasks: &mut JoinSet<()>) {
+/// Compares for as long as the tasks run, if the gate is on.
+pub fn run(api: &Arc<Api>, metrics: &Metrics, tasks: &mut JoinSet<()>) {
     if !api.features.enabled("DetectCacheInconsistency") {
         return;
     }

@@ -71,9 +71,9 @@ impl Debugging {
     }
 
     /// Serves the socket, if there is to be one.
-    pub(crate) fn listen(&self, tasks: &mut JoinSet<()>) -> Result<(), String> {
+    pub(crate) fn run(&self, tasks: &mut JoinSet<()>) -> Result<(), String> {
         if let Some(path) = &self.socket {
-            tasks.spawn(socket::serve(socket::bind(path)?, Arc::new(self.pages())));
+            tasks.spawn(socket::run(socket::bind(path)?, Arc::new(self.pages())));
         }
         Ok(())
     }

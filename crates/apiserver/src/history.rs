@@ -15,7 +15,7 @@ use server::{Metrics, Paths, metric_head};
 use storage::Store;
 
 use crate::StartError;
-use crate::store::{Opened, StoreConfig, resources_of_keys};
+use crate::store::{OpenedStore, StoreConfig, resources_of_keys};
 
 /// The directory of the files, beside the store.
 const DIRECTORY: &str = "history";
@@ -199,7 +199,7 @@ impl Paths for Changes {
 }
 
 /// Serves the history, if one is kept: each stored resource has a subresource for it.
-pub(crate) fn serve(catalog: &mut Catalog, opened: &Opened) {
+pub(crate) fn serve(catalog: &mut Catalog, opened: &OpenedStore) {
     if opened.history.is_none() {
         return;
     }

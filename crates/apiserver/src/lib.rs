@@ -12,7 +12,6 @@ mod components;
 mod config;
 mod consistency;
 mod debugging;
-mod definitions;
 pub mod descriptors;
 mod dial;
 mod discovery_paths;
@@ -42,6 +41,7 @@ mod reload;
 mod reload_meters;
 mod repair;
 mod served;
+mod served_api;
 mod services;
 mod serving;
 mod settle;
@@ -72,7 +72,7 @@ pub use shown_metrics::ShownMetrics;
 pub use start::{Running, StartError, start, start_with};
 pub use storage::memory::Reverted;
 pub use store::{StoreConfig, UNFINISHED_MIGRATION};
-pub use test_server::{TestDefinitions, TestServer, TestUser};
+pub use test_server::{TestDefinitions, TestServer, TestStore, TestUser};
 pub use versions::Versions;
 
 /// Why an option cannot be used that needs a part which the program was built without.

@@ -15,7 +15,7 @@ use crate::authentication::Authentication;
 use crate::authorization::Authorization;
 use crate::metered::{Timing, Timings};
 
-/// Lets the metrics show what the API and the store know. Conversion webhooks are counted in what is returned.
+/// Lets the metrics show what the API and the store know.
 pub fn contribute(
     metrics: &Metrics,
     api: &Arc<Api>,
@@ -23,7 +23,7 @@ pub fn contribute(
     timings: Arc<Timings>,
     kinds: &kinds::KindOptions,
     host: &Host,
-) -> Arc<crd::ConversionMeters> {
+) {
     contribute_admission(metrics, host.meters.clone(), host.expressions.clone());
     let (durations, allocation) = (kinds.certificate_durations.clone(), kinds.allocation.meters.clone());
     metrics.contribute(move |out| durations.write(out).expect("writing to a string cannot fail"));
@@ -40,7 +40,6 @@ pub fn contribute(
             written.expect("writing to a string cannot fail");
         }
     });
-    contribute_conversions(metrics)
 }
 
 /// Adds the metrics of authentication and authorization, of their configuration files, and of connections through proxies.
@@ -83,13 +82,13 @@ fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::Admission
     });
 }
 
-/// Lets the metrics show how requests share the server, and the audit log, as far as there are any. Returns what counts their bodies.
+/// Lets the metrics show how requests share the server, and the audit log, as far as there are any.
 pub fn contribute_chain(
     metrics: &Metrics,
+    unfinished: &server::Unfinished,
     auditor: Option<&Arc<::audit::Auditor>>,
     flow: Option<&Arc<flow::Flow>>,
-) -> server::Unfinished {
-    let unfinished = server::Unfinished::default();
+) {
     let counted = unfinished.clone();
     metrics.contribute(move |out| {
         let name = "ferrokube_unfinished_body_bytes";
@@ -108,7 +107,6 @@ pub fn contribute_chain(
     if let Some(flow) = flow.cloned() {
         metrics.contribute(move |out| flow.write_metrics(out).expect("writing to a string cannot fail"));
     }
-    unfinished
 }
 
 /// Lets the metrics show who impersonates, and what that asks of authorization.
@@ -117,12 +115,10 @@ pub fn contribute_impersonation(metrics: &Metrics, impersonation: &Impersonation
     metrics.contribute(move |out| meters.write(out).expect("writing to a string cannot fail"));
 }
 
-/// Adds the metrics of conversion webhooks, which are counted in what is returned.
-fn contribute_conversions(metrics: &Metrics) -> Arc<crd::ConversionMeters> {
-    let meters = Arc::new(crd::ConversionMeters::default());
-    let shown = meters.clone();
-    metrics.contribute(move |out| shown.write(out).expect("writing to a string cannot fail"));
-    meters
+/// Adds the metrics of conversion webhooks.
+pub fn contribute_conversions(metrics: &Metrics, meters: &Arc<crd::ConversionMeters>) {
+    let meters = meters.clone();
+    metrics.contribute(move |out| meters.write(out).expect("writing to a string cannot fail"));
 }
 
 /// Without an audit log nothing is logged and nothing refused because of it.

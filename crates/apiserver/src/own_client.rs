@@ -1,46 +1,92 @@
 //! [`ApiClient`]: how the server reads and writes objects for itself.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use codec::Notes;
-use object::{GroupVersionKind, Meta, Reason, Status, Value};
+use object::{Clock, GroupVersionKind, Meta, Randomness, Reason, Status, Value};
 use registry::{
-    Catalog, Context, Error, MakeChange, OwnChange, OwnClient, Resource, ResourceStorage, UpdateOptions, UpdateScope,
+    Catalog, Context, Error, Features, MakeChange, OwnChange, OwnClient, Resource, ResourceStorage, UpdateOptions,
+    UpdateScope,
 };
 use request::User;
-use rest::{Api, ManagedKind};
+use rest::{LoadedObjects, ManagedKind, ServedObjects};
 use storage::Store;
 
 /// The manager of the fields that the server writes.
 const MANAGER: &str = "kube-apiserver";
 
-/// The client through the API's storage, and for node ports an object of its own beside it.
+/// The client of what is served, and for node ports of an object beside it.
 pub struct ApiClient {
-    /// Admission and the kinds have this client, and the API is made of them, so it comes later; weak, because it leads here.
-    api: OnceLock<Weak<Api>>,
-    store: Arc<dyn Store>,
-    /// Where the node ports are: `/registry/ranges/servicenodeports`.
-    ports_key: String,
+    pub objects: ServedObjects,
+    pub clock: Arc<dyn Clock>,
+    pub randomness: Arc<dyn Randomness>,
+    pub features: Arc<Features>,
+    pub store: Arc<dyn Store>,
+    /// The beginning of all keys in the store.
+    pub prefix: String,
 }
 
 impl ApiClient {
-    pub fn new(store: Arc<dyn Store>, storage_prefix: &str) -> ApiClient {
-        ApiClient { api: OnceLock::new(), store, ports_key: [storage_prefix, "/ranges/servicenodeports"].concat() }
-    }
-
-    /// Hands over the API, once there is one. Until then there are no objects.
-    pub fn connect(&self, api: &Arc<Api>) {
-        let _ = self.api.set(Arc::downgrade(api));
-    }
-
-    fn api(&self) -> Result<Arc<Api>, Status> {
-        let api = self.api.get().ok_or_else(|| Status::internal("the server is not ready"))?;
-        api.upgrade().ok_or_else(|| Status::internal("the server is shutting down"))
+    fn objects(&self) -> Result<LoadedObjects, Status> {
+        self.objects.load().ok_or_else(|| Status::internal("the server is shutting down"))
     }
 
     fn storage(&self, group: &str, resource: &str) -> Option<Arc<ResourceStorage>> {
-        self.api().ok()?.catalog.load().stored(group, resource).cloned()
+        self.objects.load()?.catalog.stored(group, resource).cloned()
+    }
+
+    /// Where the node ports are: `/registry/ranges/servicenodeports`.
+    fn ports_key(&self) -> String {
+        [&self.prefix, "/ranges/servicenodeports"].concat()
+    }
+
+    /// A write of an object without a namespace, which looks at what is served.
+    fn context<'a>(&'a self, objects: &'a LoadedObjects, user: &'a User, resource: &'a Resource) -> Context<'a> {
+        Context {
+            version: &resource.kind.version,
+            catalog: &objects.catalog,
+            lookup: objects,
+            randomness: &*self.randomness,
+            ..Context::of_server(self.clock.now(), user, &self.features)
+        }
+    }
+
+    /// The object with the fields that it has now and `before` had not as the server's.
+    async fn tracked(&self, resource: &Resource, subresource: &str, before: &Value, now: Value) -> Value {
+        let resets = match &resource.storage {
+            Some(storage) => storage.strategy.facts().reset_fields(subresource),
+            None => &[],
+        };
+        let kind = ManagedKind { kind: &resource.kind, form: &resource.form, subresource, resets };
+        rest::track(&kind, before, now, MANAGER, self.clock.now()).await
+    }
+
+    async fn store_change(
+        &self,
+        resource: &Resource,
+        what: &OwnChange<'_>,
+        change: &MakeChange<'_>,
+    ) -> Result<bool, Error> {
+        let Some(storage) = &resource.storage else { return Ok(false) };
+        let (user, now) = (User::loopback(), self.clock.now());
+        let OwnChange { namespace, subresource, name, uid, .. } = *what;
+        let randomness = &*self.randomness;
+        let cx = Context { namespace, subresource, randomness, ..Context::of_server(now, &user, &self.features) };
+        let options = match subresource {
+            "" => UpdateOptions { scope: UpdateScope::Other, ..UpdateOptions::default() },
+            _ => UpdateOptions::STATUS,
+        };
+        let options = UpdateOptions { uid: uid.map(str::to_string), ..options };
+        let mut write = storage.begin(&cx, name, &options).await?;
+        loop {
+            let live = write.existing().await?;
+            let Some(changed) = change(&live) else { return Ok(false) };
+            let changed = self.tracked(resource, subresource, &live, changed).await;
+            if write.store(changed, Some(&live)).await?.is_some() {
+                return Ok(true);
+            }
+        }
     }
 }
 
@@ -48,16 +94,6 @@ impl ApiClient {
 fn stored_resource<'a>(catalog: &'a Catalog, group: &str, resource: &str) -> Result<&'a Arc<Resource>, Status> {
     let found = catalog.stored(group, resource).and_then(|s| catalog.get(group, &s.kind.version, resource));
     found.ok_or_else(|| Status::internal(format!("the server needs {resource}, which are turned off")))
-}
-
-/// The object with the fields that it has now and `before` had not as the server's.
-async fn tracked(api: &Api, resource: &Resource, subresource: &str, before: &Value, now: Value) -> Value {
-    let resets = match &resource.storage {
-        Some(storage) => storage.strategy.facts().reset_fields(subresource),
-        None => &[],
-    };
-    let kind = ManagedKind { kind: &resource.kind, form: &resource.form, subresource, resets };
-    rest::track(&kind, before, now, MANAGER, api.clock.now()).await
 }
 
 #[async_trait]
@@ -77,11 +113,11 @@ impl OwnClient for ApiClient {
     }
 
     async fn create(&self, group: &str, resource: &str, object: Value) -> Result<bool, Status> {
-        let (api, user) = (self.api()?.snapshot(), User::loopback());
-        let resource = stored_resource(&api.catalog, group, resource)?;
+        let (objects, user) = (self.objects()?, User::loopback());
+        let resource = stored_resource(&objects.catalog, group, resource)?;
         let Some(storage) = &resource.storage else { return Ok(false) };
-        let object = tracked(&api, resource, "", &Value::map(), object).await;
-        match storage.create(&api.context(&user, "", &resource.kind.version, "", false), object).await {
+        let object = self.tracked(resource, "", &Value::map(), object).await;
+        match storage.create(&self.context(&objects, &user, resource), object).await {
             Ok(_) => Ok(true),
             Err(error) if error.reason() == Reason::AlreadyExists => Ok(false),
             Err(error) => Err(error.into()),
@@ -89,10 +125,10 @@ impl OwnClient for ApiClient {
     }
 
     async fn delete(&self, group: &str, resource: &str, name: &str) -> Result<(), Status> {
-        let (api, user) = (self.api()?.snapshot(), User::loopback());
-        let resource = stored_resource(&api.catalog, group, resource)?;
+        let (objects, user) = (self.objects()?, User::loopback());
+        let resource = stored_resource(&objects.catalog, group, resource)?;
         let Some(storage) = &resource.storage else { return Ok(()) };
-        match storage.delete(&api.context(&user, "", &resource.kind.version, "", false), name, &Value::map()).await {
+        match storage.delete(&self.context(&objects, &user, resource), name, &Value::map()).await {
             Ok(_) => Ok(()),
             Err(error) if error.reason() == Reason::NotFound => Ok(()),
             Err(error) => Err(error.into()),
@@ -100,9 +136,9 @@ impl OwnClient for ApiClient {
     }
 
     async fn change(&self, what: &OwnChange<'_>, change: &MakeChange<'_>) -> Result<bool, Status> {
-        let api = self.api()?.snapshot();
-        let resource = stored_resource(&api.catalog, what.group, what.resource)?;
-        match store_change(&api, resource, what, change).await {
+        let objects = self.objects()?;
+        let resource = stored_resource(&objects.catalog, what.group, what.resource)?;
+        match self.store_change(resource, what, change).await {
             Ok(changed) => Ok(changed),
             Err(error) if matches!(error.reason(), Reason::Conflict | Reason::NotFound) => Ok(false),
             Err(error) => Err(error.into()),
@@ -110,7 +146,7 @@ impl OwnClient for ApiClient {
     }
 
     async fn node_ports(&self) -> Result<Option<(Value, u64)>, Status> {
-        let found = self.store.get(self.ports_key.as_bytes(), None).await.map_err(Status::internal)?;
+        let found = self.store.get(self.ports_key().as_bytes(), None).await.map_err(Status::internal)?;
         let Some(entry) = found.entry else { return Ok(None) };
         let schema = schema::builtin().schema(&range_kind()).ok_or_else(|| Status::internal("no RangeAllocation"))?;
         let decoded = if entry.value.starts_with(codec::proto::MAGIC) {
@@ -128,7 +164,7 @@ impl OwnClient for ApiClient {
         object.set_type(&range_kind());
         let mut bytes = Vec::new();
         codec::proto::encode(&object, schema, &mut bytes).map_err(Status::internal)?;
-        let key = self.ports_key.as_str().into();
+        let key = self.ports_key().as_str().into();
         let written = match revision.and_then(|revision| i64::try_from(revision).ok()) {
             None => self.store.create(key, bytes.into(), None).await,
             Some(revision) => self.store.update(key, bytes.into(), revision, None).await,
@@ -137,33 +173,6 @@ impl OwnClient for ApiClient {
             Ok(written) => Ok(Some(written.revision.unsigned_abs())),
             Err(storage::Error::Conflict(_) | storage::Error::KeyExists(_) | storage::Error::NotFound) => Ok(None),
             Err(error) => Err(Status::internal(error)),
-        }
-    }
-}
-
-async fn store_change(
-    api: &Api,
-    resource: &Resource,
-    what: &OwnChange<'_>,
-    change: &MakeChange<'_>,
-) -> Result<bool, Error> {
-    let Some(storage) = &resource.storage else { return Ok(false) };
-    let (user, now) = (User::loopback(), api.clock.now());
-    let OwnChange { namespace, subresource, name, uid, .. } = *what;
-    let randomness = &*api.randomness;
-    let cx = Context { namespace, subresource, randomness, ..Context::of_server(now, &user, &api.features) };
-    let options = match subresource {
-        "" => UpdateOptions { scope: UpdateScope::Other, ..UpdateOptions::default() },
-        _ => UpdateOptions::STATUS,
-    };
-    let options = UpdateOptions { uid: uid.map(str::to_string), ..options };
-    let mut write = storage.begin(&cx, name, &options).await?;
-    loop {
-        let live = write.existing().await?;
-        let Some(changed) = change(&live) else { return Ok(false) };
-        let changed = tracked(api, resource, subresource, &live, changed).await;
-        if write.store(changed, Some(&live)).await?.is_some() {
-            return Ok(true);
         }
     }
 }

@@ -7,20 +7,24 @@ use std::time::Duration;
 
 use ::audit::{Auditor, Policy};
 use async_trait::async_trait;
+use authn::{Authenticator, Method};
+use authz::Authorizer;
 pub use console::Console;
 use console::{
-    AuthenticationCell, CertificateRow, ConsoleAuthentication, ConsolePages, ConsolePaths, CookieMethod, LogFigures,
-    ServerParts, SignInAuthorizer, StoreFigures, WatchedResource,
+    CertificateRow, ConsoleAuthentication, ConsolePages, ConsolePaths, CookieMethod, LogFigures, ServerParts,
+    SignInAuthorizer, StoreFigures, WatchedResource,
 };
 use hashbrown::HashSet;
+use object::Clock;
 use registry::{Resource, ResourceStorage};
 use rest::Api;
 use server::{Metrics, Paths, PublicPages, RequestObserver, Seats, Unfinished};
 use storage::{Health, Status, Store};
 
-use crate::authentication::Authentication;
-use crate::store::Opened;
-use crate::{Config, Pki, ProgramParts, flags, serving};
+use crate::authentication::{Authentication, Issuers};
+use crate::start::StartSettings;
+use crate::store::OpenedStore;
+use crate::{Config, Pki, flags, serving};
 
 /// How long a store may take to say how it is.
 const STORE_TIME: Duration = Duration::from_secs(3);
@@ -35,55 +39,41 @@ pub fn link(console: &Console, server: &str) -> String {
     console::link(server, &console.make_code())
 }
 
-/// The console before the server is put together that it belongs to.
-pub struct OwnConsole {
-    console: Arc<Console>,
-    /// Where sessions find the authenticator and the issuers, which are made later.
-    authentication: AuthenticationCell,
-    stores: Vec<Weak<dyn Store>>,
-    certificates: Vec<(&'static str, PathBuf)>,
-    flags: BTreeMap<String, String>,
-    version: String,
+/// The console; None if it is off, or no browser can connect.
+pub fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Option<Arc<Console>>, String> {
+    Ok((config.console && config.listens).then(|| Console::new(clock.clone())))
 }
 
-impl OwnConsole {
-    /// Adds how signed-in browsers are authenticated, and that they may sign in. None if the console is off, or no browser can connect.
-    pub fn open(
-        config: &Config,
-        parts: &mut ProgramParts,
-        pki: &Pki,
-        opened: &Opened,
-    ) -> Result<Option<OwnConsole>, String> {
-        if !config.console || !config.listens {
-            return Ok(None);
-        }
-        let (console, authentication) = (Console::new(parts.clock.clone()), AuthenticationCell::default());
-        let method = CookieMethod::new(console.clone(), authentication.clone());
-        // A browser that has signed in is asked for its session first, and for its certificate then.
-        parts.methods.insert(0, Box::new(method));
-        parts.authorizers.insert(0, ("console".to_string(), Arc::new(SignInAuthorizer)));
-        // Set once, since a store is opened for one server.
-        let _ = opened.console.set(console.clone());
-        let (certificates, version) = (certificates(config, pki), config.version().git_version);
-        let stores = opened.engines().iter().map(Arc::downgrade).collect();
-        let flags = config.flags.iter().map(|(name, value)| (name.clone(), flags::without_password(value))).collect();
-        Ok(Some(OwnConsole { console, authentication, stores, certificates, flags, version }))
-    }
+/// Authenticates signed-in browsers, as a method of the authenticator.
+pub fn method(console: &Arc<Console>, authenticator: &Weak<Authenticator>, issuers: &Issuers) -> Box<dyn Method> {
+    let parts = ConsoleAuthentication { authenticator: authenticator.clone(), issuers: issuers.of_browsers() };
+    Box::new(CookieMethod::new(console.clone(), parts))
+}
 
-    /// The pages that are sent to everyone.
-    pub fn pages(&self) -> Arc<dyn PublicPages> {
-        Arc::new(ConsolePages::new(self.authentication.clone()))
-    }
+/// Lets users sign in.
+pub fn authorizer(_: &Console) -> (String, Arc<dyn Authorizer>) {
+    ("console".to_string(), Arc::new(SignInAuthorizer))
+}
 
-    /// Is told what requests cost.
-    pub fn observer(&self) -> Arc<dyn RequestObserver> {
-        self.console.observer()
-    }
+/// The pages that are sent to everyone.
+pub fn pages(_: &Console, authentication: &Authentication) -> Arc<dyn PublicPages> {
+    Arc::new(ConsolePages::new(authentication.issuers.of_browsers()))
+}
 
-    pub fn into_console(self) -> Arc<Console> {
-        self.console
-    }
+/// Is told what requests cost.
+pub fn observer(console: &Console) -> Arc<dyn RequestObserver> {
+    console.observer()
+}
 
+/// The console and what its paths show of the server.
+pub struct OwnConsole<'a> {
+    pub console: &'a Arc<Console>,
+    pub settings: &'a StartSettings,
+    pub pki: &'a Pki,
+    pub store: &'a OpenedStore,
+}
+
+impl OwnConsole<'_> {
     /// Answers the console's paths.
     pub fn paths(
         &self,
@@ -94,25 +84,22 @@ impl OwnConsole {
         seats: &Seats,
         unfinished: &Unfinished,
     ) -> Arc<dyn Paths> {
-        let Authentication { authenticator, issuers, .. } = authentication;
-        let parts =
-            ConsoleAuthentication { authenticator: Arc::downgrade(authenticator), issuers: issuers.of_browsers() };
-        // Set once, since this is called once.
-        let _ = self.authentication.set(parts);
+        let config = &self.settings.config;
+        let flags = config.flags.iter().map(|(name, value)| (name.clone(), flags::without_password(value))).collect();
         Arc::new(ConsolePaths {
             console: self.console.clone(),
-            authenticator: authenticator.clone(),
+            authenticator: authentication.authenticator.clone(),
             authorizer: api.authorizer.clone(),
             metrics: metrics.clone(),
             seats: seats.clone(),
-            version: self.version.clone(),
+            version: config.version().git_version,
             parts: Arc::new(OwnParts {
                 api: Arc::downgrade(api),
                 auditor: auditor.map(Arc::downgrade).unwrap_or_default(),
                 unfinished: unfinished.clone(),
-                stores: self.stores.clone(),
-                certificates: self.certificates.clone(),
-                flags: self.flags.clone(),
+                stores: self.store.engines().iter().map(Arc::downgrade).collect(),
+                certificates: certificates(config, self.pki),
+                flags,
             }),
         })
     }

@@ -18,7 +18,7 @@ pub async fn create(api: &Arc<Api>, authentication: &BTreeMap<String, String>) {
 }
 
 /// Looks once in a while whether what the system cannot do without is still there.
-pub async fn keep(api: Arc<Api>) {
+pub async fn run(api: Arc<Api>) {
     loop {
         tokio::time::sleep(PERIOD).await;
         let failed = bootstrap::keep(&api).await;

@@ -9,11 +9,11 @@ use peers::{Leases, PeerSettings, Peers};
 use rest::Api;
 use server::{Check, Hook, Metrics, WriteBarrier};
 use standalone::{Advertised, Identity, PeerLease, StorageVersions};
-use storage::Store;
 use tokio::task::JoinSet;
 
 use crate::Config;
 use crate::flags::{Row, rows};
+use crate::served_api::ServedApi;
 
 /// The flags that [`PeerConfig`] takes.
 pub(crate) const FLAGS: &[Row] = rows! { peering = &mut config.peering, |config, given|
@@ -34,7 +34,7 @@ pub(crate) const STORAGE_VERSIONS: &str = "StorageVersionAPI";
 /// The check that passes when all StorageVersions are written.
 pub(crate) const STORAGE_VERSION_HOOK: &str = "poststarthook/built-in-resources-storage-version-updater";
 
-/// PeerSettings with kube-apiserver's defaults.
+/// Settings with kube-apiserver's defaults.
 #[derive(Clone, Debug, Default)]
 pub struct PeerConfig {
     /// Who signs the serving certificates of other servers. Without it no requests are passed on to them.
@@ -70,13 +70,13 @@ pub struct Peering {
 impl Peering {
     pub fn open(
         config: &Config,
-        api: &Arc<Api>,
+        served: &ServedApi,
         advertised: &Advertised,
-        store: Arc<dyn Store>,
         egress: &Egress,
         metrics: &Metrics,
     ) -> Result<Peering, String> {
         let identity = identity(config, advertised);
+        let api = &served.api;
         let features = &api.features;
         let storage_versions = (features.enabled(STORAGE_VERSIONS) && features.enabled(IDENTITY))
             .then(|| StorageVersions::new(&api.catalog.load()));
@@ -84,7 +84,7 @@ impl Peering {
             config.peering.check()?;
             return Ok(Peering { identity, peers: None, storage_versions, lease: None });
         }
-        let leases = Leases::of_peers(store, &config.store.prefix());
+        let leases = Leases::of_peers(served.store.clone(), &config.store.prefix());
         let peers = open_peers(config, api, &identity, leases.clone(), egress)?;
         if let Some(peers) = &peers {
             let weak = Arc::downgrade(peers);
@@ -99,19 +99,22 @@ impl Peering {
         Ok(Peering { identity, peers, storage_versions, lease })
     }
 
-    /// Tells others where this server is, and learns what they serve. To be called when the server listens.
-    pub async fn begin(&self, tasks: &mut JoinSet<()>) {
+    /// Tells others where this server is, and learns what they serve. To be called when the server listens. Then the checks of
+    /// the start pass: everything is done, but the StorageVersions may still be written.
+    pub async fn run(&self, hooks: Vec<Arc<Hook>>, tasks: &mut JoinSet<()>) {
         if let Some(lease) = &self.lease {
-            lease.begin(tasks).await;
+            lease.run(tasks).await;
         }
         if let Some(peers) = &self.peers {
-            peers.start(tasks).await;
+            peers.run(tasks).await;
         }
+        self.finish(hooks, tasks);
     }
 
-    pub async fn leave(&self) {
+    /// Tells others that this server is no more.
+    pub async fn stop(&self) {
         if let Some(lease) = &self.lease {
-            lease.leave().await;
+            lease.stop().await;
         }
     }
 
@@ -120,8 +123,7 @@ impl Peering {
         Some(Arc::new(move |info, user| versions.refuses(info, user)))
     }
 
-    /// Marks what is done after the start as done: everything is, but the StorageVersions may still be written.
-    pub fn finish(&self, hooks: Vec<Arc<Hook>>, tasks: &mut JoinSet<()>) {
+    fn finish(&self, hooks: Vec<Arc<Hook>>, tasks: &mut JoinSet<()>) {
         for hook in hooks {
             match &self.storage_versions {
                 Some(versions) if hook.name() == STORAGE_VERSION_HOOK => {

@@ -35,7 +35,7 @@ pub trait Reload: Send + 'static {
 }
 
 /// Looks at a file whose contents are `known`.
-pub async fn follow(path: PathBuf, known: Vec<u8>, mut target: impl Reload) {
+pub async fn run(path: PathBuf, known: Vec<u8>, mut target: impl Reload) {
     let mut following = Following { settled: known, failed: None };
     while !target.is_over() {
         tokio::time::sleep(INTERVAL).await;

@@ -33,9 +33,8 @@ enum Work {
     Address { name: Str },
 }
 
-/// Starts the loops; they end when what is returned is dropped.
-pub fn start(allocation: Arc<Allocation>, api: Arc<Api>, hostname: &str) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
+/// Repairs for as long as the tasks run.
+pub fn run(allocation: Arc<Allocation>, api: &Arc<Api>, hostname: &str, tasks: &mut JoinSet<()>) {
     let recorder = Arc::new(Recorder::new(api.clone(), hostname));
     let queue: Arc<Queue<Work>> = Arc::new(Queue::new());
     tasks.spawn(repair_ports(allocation.clone(), recorder.clone()));
@@ -43,8 +42,7 @@ pub fn start(allocation: Arc<Allocation>, api: Arc<Api>, hostname: &str) -> Join
     tasks.spawn(follow(api.clone(), "", "services", queue.clone(), service));
     let address = |_, name| Work::Address { name };
     tasks.spawn(follow(api.clone(), NETWORKING, "ipaddresses", queue.clone(), address));
-    tasks.spawn(work(allocation, api, queue, recorder));
-    tasks
+    tasks.spawn(work(allocation, api.clone(), queue, recorder));
 }
 
 async fn repair_ports(allocation: Arc<Allocation>, recorder: Arc<Recorder>) {

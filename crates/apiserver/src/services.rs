@@ -1,48 +1,36 @@
 //! From a Service to an address: for webhooks, and for whatever else the server calls inside the cluster.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use object::{Meta, Value, quote};
 use outbound::{Address, Resolve};
 use registry::Lookup;
-use rest::Api;
+use rest::ServedObjects;
 
 /// Resolves Services by the server's own caches.
-#[derive(Default)]
 pub struct Services {
+    pub objects: ServedObjects,
+    /// Where this server listens.
+    pub address: SocketAddr,
     /// `--enable-aggregator-routing`: to an endpoint of the Service, not to its ClusterIP.
     pub to_endpoints: bool,
-    server: OnceLock<(Weak<Api>, SocketAddr)>,
-}
-
-impl Services {
-    pub fn new(to_endpoints: bool) -> Services {
-        Services { to_endpoints, server: OnceLock::new() }
-    }
-
-    /// Hands over the API and where it listens, once there is one.
-    pub fn connect(&self, api: &Arc<Api>, address: SocketAddr) {
-        let _ = self.server.set((Arc::downgrade(api), address));
-    }
 }
 
 #[async_trait]
 impl Resolve for Services {
     async fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<Address, String> {
-        let server = self.server.get().and_then(|(api, address)| Some((api.upgrade()?, *address)));
-        let Some((api, address)) = server else { return Err("the server is not ready to find services".into()) };
         if (namespace, name, port) == ("default", "kubernetes", 443) {
-            return Ok(Address { host: address.ip().to_string(), port: address.port() });
+            return Ok(Address { host: self.address.ip().to_string(), port: self.address.port() });
         }
-        let snapshot = api.snapshot();
-        let service = snapshot.get("", "services", namespace, name);
+        let Some(objects) = self.objects.load() else { return Err("the server is shutting down".into()) };
+        let service = objects.get("", "services", namespace, name);
         let service = service.ok_or_else(|| format!("service {} not found", quote(name)))?;
         if !self.to_endpoints {
             return cluster_address(&service, port);
         }
-        let slices = snapshot.list("discovery.k8s.io", "endpointslices", namespace);
+        let slices = objects.list("discovery.k8s.io", "endpointslices", namespace);
         endpoint_address(&service, port, &slices)
     }
 }

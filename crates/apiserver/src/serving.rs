@@ -1,4 +1,4 @@
-//! FlowSettings of the listener: TLS, connections, limits and shutdown.
+//! Settings of the listener: TLS, connections, limits and shutdown.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) const FLAGS: &[Row] = rows! { serving = &mut config.serving, |config,
     },
 };
 
-/// FlowSettings with kube-apiserver's defaults.
+/// Settings with kube-apiserver's defaults.
 #[derive(Clone, Debug)]
 pub struct Serving {
     pub sni: Vec<CertificateFiles>,

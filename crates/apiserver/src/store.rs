@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use object::GroupResource;
@@ -22,10 +22,10 @@ use rest::WatchCache;
 use storage::Store;
 use storage::encryption::{ConfigFile, EncryptedStore, Encryption, ResourceOf};
 
-use crate::StartError;
 use crate::flags::{Given, Row, rows};
 use crate::history::HistoryConfig;
 use crate::own_console::Console;
+use crate::{Config, StartError};
 use overrides::Override;
 
 /// How often the encryption configuration is looked at, as upstream does.
@@ -180,30 +180,25 @@ fn encoding(media_type: &str) -> Result<StoredEncoding, String> {
     }
 }
 
-/// The console, for what is made before it; empty if it is off.
-pub(crate) type OwnConsoleCell = Arc<OnceLock<Arc<Console>>>;
-
 /// A store in use, with what goes on around it. Dropping it ends that.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     pub store: Arc<dyn Store>,
     encryption: Option<Arc<Encryption>>,
     /// What the store is made of: the one for everything, then those that some resources have for themselves.
     clusters: Vec<Cluster>,
     background: Vec<Box<dyn Send + Sync>>,
-    /// Where the socket in the data directory finds the console, once there is one.
-    pub console: OwnConsoleCell,
     /// What records the changes, if a history is kept.
     pub history: Option<Arc<::history::Recorder>>,
     /// Whether it was opened here, and is closed here.
     pub is_own: bool,
 }
 
-impl Opened {
+impl OpenedStore {
     /// Of one engine, and not encrypted yet.
-    fn of(main: Cluster) -> Opened {
+    fn of(main: Cluster) -> OpenedStore {
         let store = main.store.clone();
-        let (clusters, background, console) = (vec![main], Vec::new(), OwnConsoleCell::default());
-        Opened { store, encryption: None, clusters, background, console, history: None, is_own: true }
+        let (clusters, background) = (vec![main], Vec::new());
+        OpenedStore { store, encryption: None, clusters, background, history: None, is_own: true }
     }
 
     /// The engines: the one for everything, and those that some resources have for themselves.
@@ -233,18 +228,21 @@ struct Cluster {
 type Ask = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
 /// Opens the store that the configuration names, or puts one of the program to use.
+/// `console` makes links for the socket in the data directory.
 pub(crate) async fn open(
-    config: &StoreConfig,
-    data_dir: &Path,
+    config: &Config,
     given: Option<Arc<dyn Store>>,
+    console: Option<Arc<Console>>,
     to_etcd: Option<Arc<dyn Dial>>,
-) -> Result<Opened, StartError> {
+) -> Result<OpenedStore, StartError> {
+    let Config { store: config, data_dir, .. } = config;
     let mut opened = match given {
         Some(store) => {
-            Opened { is_own: false, ..Opened::of(Cluster { ask: ask_status(&store), store, is_embedded: false }) }
+            let main = Cluster { ask: ask_status(&store), store, is_embedded: false };
+            OpenedStore { is_own: false, ..OpenedStore::of(main) }
         }
         None => {
-            let opened = open_configured(config, data_dir, to_etcd).await?;
+            let opened = open_configured(config, data_dir, console, to_etcd).await?;
             check_complete(&opened).await?;
             opened
         }
@@ -278,7 +276,7 @@ pub(crate) async fn open(
 }
 
 /// Fails if a migration into the store was cut off: a server would take what was not copied for deleted.
-async fn check_complete(opened: &Opened) -> Result<(), StartError> {
+async fn check_complete(opened: &OpenedStore) -> Result<(), StartError> {
     let found = opened.store.get(UNFINISHED_MIGRATION.as_bytes(), None).await;
     match found.map_err(|error| StartError::Store(error.to_string()))?.entry {
         None => Ok(()),
@@ -294,19 +292,20 @@ async fn check_complete(opened: &Opened) -> Result<(), StartError> {
 async fn open_configured(
     config: &StoreConfig,
     data_dir: &Path,
+    console: Option<Arc<Console>>,
     to_etcd: Option<Arc<dyn Dial>>,
-) -> Result<Opened, StartError> {
+) -> Result<OpenedStore, StartError> {
     match config.etcd_servers.is_empty() {
         true if !config.etcd_overrides.is_empty() => {
             Err(StartError::Setting("--etcd-servers must be specified".into()))
         }
         #[cfg(feature = "embedded")]
-        true => embedded::open(data_dir, config).await,
+        true => embedded::open(data_dir, config, console).await,
         #[cfg(feature = "etcd")]
         false => etcd::open(config, to_etcd).await,
         #[allow(unreachable_patterns)] // By default both engines are there.
         is_embedded => {
-            let (_, _) = (data_dir, to_etcd);
+            let (_, _, _) = (data_dir, console, to_etcd);
             let feature = if is_embedded { "embedded" } else { "etcd" };
             Err(StartError::Store(crate::left_out(feature)))
         }

@@ -1,4 +1,4 @@
-//! [`TestServer`]: what a server for tests has besides: everything is in memory, and it can be emptied while it serves.
+//! [`TestStore`] and [`TestServer`]: what a server for tests has besides: everything is in memory, and it can be emptied while it serves.
 //!
 //! What is stored when a client writes for the first time is what the server made for itself. [`TestServer::reset`] goes back to
 //! that by ordinary writes, so that revisions go on, caches follow and watchers see deletions. A write that began before and
@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -25,7 +25,7 @@ use storage::memory::{Contents, MemoryStore, Reverted};
 use storage::{Error, Key, KeyRange, Layer, RangeQuery, Store, Write, Written};
 use tokio::sync::RwLock;
 
-use crate::{Built, Config, Pki, ProgramParts, kubeconfig, pki};
+use crate::{Config, Pki, ProgramParts, kubeconfig, pki};
 
 /// How much history is kept: enough for every watch of a test to resume, little enough for a hundred servers.
 const HISTORY_BYTES_MAX: usize = 8 << 20;
@@ -55,37 +55,38 @@ pub enum TestDefinitions {
     Keep,
 }
 
-/// The part of a server that makes it one for tests: its store, how it runs writes, and paths of its own.
-pub struct TestServer {
+/// The store of a server for tests, and how it runs writes.
+pub struct TestStore {
     memory: MemoryStore,
     /// The administrator's, unless the configuration has tokens.
     token: String,
+    /// The beginning of all keys.
+    prefix: String,
     resets: AtomicU64,
     /// Held for reading by every write, so that a reset comes between writes.
     turn: RwLock<()>,
     /// The objects that the server had made when a client wrote for the first time.
     bootstrap: Mutex<Option<Contents>>,
-    connected: OnceLock<Connected>,
 }
 
-struct Connected {
-    /// Weak, because the API leads here.
+/// A server for tests, as it is controlled through paths of its own and by the program it runs in.
+pub struct TestServer {
+    store: Arc<TestStore>,
+    /// Weak, because the server that has the API has this among its paths.
     api: Weak<Api>,
     pki: Pki,
     address: SocketAddr,
-    /// The beginning of all keys.
-    prefix: String,
 }
 
-impl std::fmt::Debug for TestServer {
+impl std::fmt::Debug for TestStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TestServer")
+        f.write_str("TestStore")
     }
 }
 
-impl TestServer {
+impl TestStore {
     /// Makes a server that is started with these one for tests, with its keys and certificates in a folder, which is made.
-    pub fn set_up(config: &mut Config, parts: &mut ProgramParts, folder: &Path) -> io::Result<Arc<TestServer>> {
+    pub fn set_up(config: &mut Config, parts: &mut ProgramParts, folder: &Path) -> io::Result<Arc<TestStore>> {
         files::create_directory(folder)?;
         let token = rand::rng().random::<[u8; 32]>().map(|byte| format!("{byte:02x}")).concat();
         let write = |name: &str, text: &str| {
@@ -99,22 +100,21 @@ impl TestServer {
         config.own_authority = Some(true);
         config.token_auth_file.get_or_insert(tokens);
         config.service_accounts.signing_key_file.get_or_insert(key);
-        let test = Arc::new(TestServer {
-            memory: TestServer::memory(),
+        let store = Arc::new(TestStore {
+            memory: TestStore::memory(),
             token,
+            prefix: config.store.prefix(),
             resets: AtomicU64::new(0),
             turn: RwLock::new(()),
             bootstrap: Mutex::new(None),
-            connected: OnceLock::new(),
         });
-        parts.store = Some(test.clone());
-        parts.writes = Some(test.clone());
-        let paths = test.clone();
-        parts.paths.push(Box::new(move |built| {
-            paths.connect(built);
-            paths
-        }));
-        Ok(test)
+        parts.store = Some(store.clone());
+        parts.writes = Some(store.clone());
+        let of_paths = store.clone();
+        parts
+            .paths
+            .push(Box::new(|built| Arc::new(TestServer::new(of_paths, built.api, built.pki.clone(), built.address))));
+        Ok(store)
     }
 
     /// A store for one test program.
@@ -122,33 +122,51 @@ impl TestServer {
         MemoryStore::with_history(HISTORY_BYTES_MAX)
     }
 
-    /// The token of the administrator, unless the configuration has tokens.
-    pub fn token(&self) -> &str {
-        &self.token
+    /// Takes what is there for what the server made for itself, if this was not done before.
+    fn note_bootstrap(&self) {
+        self.bootstrap.lock().get_or_insert_with(|| self.memory.contents());
     }
 
-    /// Takes note of the server that this became part of, which happens once.
-    fn connect(&self, built: &Built<'_>) {
-        let Built { api, pki, address, prefix } = built;
-        let connected =
-            Connected { api: Arc::downgrade(api), pki: (*pki).clone(), address: *address, prefix: prefix.clone() };
-        let _ = self.connected.set(connected);
+    /// Goes back to what the server made for itself.
+    async fn revert(&self, definitions: TestDefinitions) -> Result<Reverted, String> {
+        self.note_bootstrap();
+        let _turn = self.turn.write().await;
+        self.resets.fetch_add(1, Ordering::AcqRel);
+        let keep = self.to_keep(definitions).await?;
+        let mut bootstrap = self.bootstrap.lock();
+        let contents = bootstrap.as_mut().ok_or("nothing is known to go back to")?;
+        Ok(self.memory.revert(contents, |key| keep.has(key)))
+    }
+
+    async fn to_keep(&self, definitions: TestDefinitions) -> Result<Keep, String> {
+        let mut keep = Keep { prefix: self.prefix.clone(), definitions, groups: HashSet::new() };
+        if definitions == TestDefinitions::Keep {
+            let all = KeyRange::prefix(format!("{}{DEFINITIONS}", keep.prefix));
+            let found = self.memory.range(RangeQuery::new(all).keys_only()).await.map_err(|error| error.to_string())?;
+            let names = found.entries.iter().filter_map(|entry| entry.key.as_str()?.rsplit('/').next());
+            keep.groups = names.filter_map(|name| Some(name.split_once('.')?.1.to_string())).collect();
+        }
+        Ok(keep)
+    }
+}
+
+impl TestServer {
+    /// The control of a server with this store.
+    pub fn new(store: Arc<TestStore>, api: &Arc<Api>, pki: Pki, address: SocketAddr) -> TestServer {
+        TestServer { store, api: Arc::downgrade(api), pki, address }
+    }
+
+    /// The token of the administrator, unless the configuration has tokens.
+    pub fn token(&self) -> &str {
+        &self.store.token
     }
 
     /// Removes what clients and controllers have written, and brings back what the server had made for itself. When this
     /// returns, requests see it so, and no custom resource of a removed definition is served.
     pub async fn reset(&self, definitions: TestDefinitions) -> Result<Reverted, String> {
         let api = self.api()?;
-        self.note_bootstrap();
-        let reverted = {
-            let _turn = self.turn.write().await;
-            self.resets.fetch_add(1, Ordering::AcqRel);
-            let keep = self.to_keep(definitions).await?;
-            let mut bootstrap = self.bootstrap.lock();
-            let contents = bootstrap.as_mut().ok_or("nothing is known to go back to")?;
-            self.memory.revert(contents, |key| keep.has(key))
-        };
-        if let Some(definitions) = api.definitions.get().and_then(std::sync::Weak::upgrade) {
+        let reverted = self.store.revert(definitions).await?;
+        if let Some(definitions) = &api.definitions {
             definitions.caught_up().await;
         }
         Ok(reverted)
@@ -166,34 +184,14 @@ impl TestServer {
             let bound = client.create(&within, &binding).await.map(drop);
             bound.or_else(rest::client::Failure::unless_exists).map_err(|failure| failure.message)?;
         }
-        let Connected { pki, address, .. } = self.connected()?;
+        let pki = &self.pki;
         let (certificate, key) = pki.client(user.name, &user.groups).map_err(|error| error.to_string())?;
-        let server = kubeconfig::url(*address);
+        let server = kubeconfig::url(self.address);
         kubeconfig::with_certificate(pki, &server, user.name, &certificate, &key).map_err(|error| error.to_string())
     }
 
-    fn connected(&self) -> Result<&Connected, String> {
-        self.connected.get().ok_or_else(|| "the server has not started yet".to_string())
-    }
-
     fn api(&self) -> Result<Arc<Api>, String> {
-        self.connected()?.api.upgrade().ok_or_else(|| "the server has ended".to_string())
-    }
-
-    /// Takes what is there for what the server made for itself, if this was not done before.
-    fn note_bootstrap(&self) {
-        self.bootstrap.lock().get_or_insert_with(|| self.memory.contents());
-    }
-
-    async fn to_keep(&self, definitions: TestDefinitions) -> Result<Keep, String> {
-        let mut keep = Keep { prefix: self.connected()?.prefix.clone(), definitions, groups: HashSet::new() };
-        if definitions == TestDefinitions::Keep {
-            let all = KeyRange::prefix(format!("{}{DEFINITIONS}", keep.prefix));
-            let found = self.memory.range(RangeQuery::new(all).keys_only()).await.map_err(|error| error.to_string())?;
-            let names = found.entries.iter().filter_map(|entry| entry.key.as_str()?.rsplit('/').next());
-            keep.groups = names.filter_map(|name| Some(name.split_once('.')?.1.to_string())).collect();
-        }
-        Ok(keep)
+        self.api.upgrade().ok_or_else(|| "the server has ended".to_string())
     }
 }
 
@@ -245,7 +243,7 @@ fn binding(user: &TestUser<'_>, role: &str) -> (Collection, Value) {
 }
 
 #[async_trait]
-impl Layer for TestServer {
+impl Layer for TestStore {
     fn below(&self) -> &dyn Store {
         &self.memory
     }
@@ -260,7 +258,7 @@ impl Layer for TestServer {
     }
 }
 
-impl RunWrite for TestServer {
+impl RunWrite for TestStore {
     fn run(&self, is_own: bool, write: BoxFuture<'static, Reply>) -> BoxFuture<'static, Reply> {
         if !is_own {
             self.note_bootstrap();

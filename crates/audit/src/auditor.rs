@@ -85,9 +85,9 @@ impl Auditor {
     }
 
     /// Writes everything that backends still hold; called when the server has answered its last request.
-    pub async fn shut_down(&self) {
+    pub async fn stop(&self) {
         for backend in &self.sink.backends {
-            backend.shut_down().await;
+            backend.stop().await;
         }
     }
 

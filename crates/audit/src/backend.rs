@@ -104,9 +104,9 @@ impl Backend {
     }
 
     /// Stores everything taken so far and stops.
-    pub async fn shut_down(&self) {
+    pub async fn stop(&self) {
         if let Some(batches) = &self.batches {
-            batches.shut_down().await;
+            batches.stop().await;
         }
         self.output.finish().await;
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apiserver::{TestServer, descriptors, flags, kubeconfig};
+use apiserver::{TestStore, descriptors, flags, kubeconfig};
 use clap::ArgMatches;
 use ferrokube::{Options, Server};
 use server::Build;
@@ -55,7 +55,7 @@ async fn serve_until_told(options: Options) -> Result<(), String> {
     let mut builder = Server::builder().data_dir(options.data_dir.clone()).options(|given| *given = options);
     if in_memory {
         tracing::info!("etcd is the stand-in of this folder: objects are in memory and end with this server");
-        builder = builder.store(Arc::new(TestServer::memory()));
+        builder = builder.store(Arc::new(TestStore::memory()));
     }
     let server = tokio::select! {
         started = builder.start() => started.map_err(|error| error.to_string())?,

@@ -26,7 +26,7 @@ use self::costs::Costs;
 pub use self::pages::ConsolePages;
 pub use self::parts::{CertificateRow, LogFigures, ServerParts, StoreFigures, WatchedResource};
 use self::sessions::{Codes, IssuedTokens, Sessions};
-pub use self::sign_in::{AuthenticationCell, ConsoleAuthentication, CookieMethod, SignInAuthorizer};
+pub use self::sign_in::{ConsoleAuthentication, CookieMethod, SignInAuthorizer};
 
 /// The cookie of a session. Browsers accept this name only over TLS, from the whole host, and from no other one.
 pub const COOKIE: &str = "__Host-ferrokube-console";

@@ -1,9 +1,9 @@
 //! The pages: files that were built from `console/` and are part of the program, compressed.
 
 use std::io::Read;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use authn::jwt::SignInIssuer;
+use authn::jwt::{JwtIssuers, SignInIssuer};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,7 +16,6 @@ use server::PublicPages;
 
 use crate::answer::json_reply;
 use crate::contain;
-use crate::sign_in::AuthenticationCell;
 
 /// Where the pages are.
 const ROOT: &str = "/console/";
@@ -50,11 +49,12 @@ struct PackedPage {
 /// The files of the console, and where users can sign in.
 pub struct ConsolePages {
     files: [PackedPage; 4],
-    authentication: AuthenticationCell,
+    /// None if the server knows no issuers.
+    issuers: Option<Arc<JwtIssuers>>,
 }
 
 impl ConsolePages {
-    pub fn new(authentication: AuthenticationCell) -> ConsolePages {
+    pub fn new(issuers: Option<Arc<JwtIssuers>>) -> ConsolePages {
         let page = |name, media_type, packed| PackedPage { name, media_type, packed, tag: OnceLock::new() };
         let files = [
             page("", "text/html; charset=utf-8", include_bytes!("../pages/index.html.gz")),
@@ -62,13 +62,12 @@ impl ConsolePages {
             page("app.css", "text/css; charset=utf-8", include_bytes!("../pages/app.css.gz")),
             page("icon.svg", "image/svg+xml", include_bytes!("../pages/icon.svg.gz")),
         ];
-        ConsolePages { files, authentication }
+        ConsolePages { files, issuers }
     }
 
     /// The issuers that browsers can sign in with, as their pages need them. It is asked for before anybody has signed in.
     fn issuers(&self) -> Reply {
-        let issuers = self.authentication.get().and_then(|parts| parts.issuers.as_ref());
-        let all = issuers.map(|issuers| issuers.sign_ins()).unwrap_or_default();
+        let all = self.issuers.as_ref().map(|issuers| issuers.sign_ins()).unwrap_or_default();
         let row = |one: &SignInIssuer| {
             json!({
                 "issuer": one.issuer,
@@ -179,7 +178,7 @@ mod tests {
     fn get(path: &str, name: HeaderName, value: &'static str) -> Option<Reply> {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
-        ConsolePages::new(AuthenticationCell::default()).page(&Method::GET, path, &headers)
+        ConsolePages::new(None).page(&Method::GET, path, &headers)
     }
 
     #[test]
@@ -204,7 +203,7 @@ mod tests {
             let reply = get(path, header::ACCEPT, accept);
             assert_eq!(reply.map(|reply| reply.status.as_u16()), want, "{path} {accept}");
         }
-        let post = ConsolePages::new(AuthenticationCell::default()).page(&Method::POST, "/console/", &HeaderMap::new());
+        let post = ConsolePages::new(None).page(&Method::POST, "/console/", &HeaderMap::new());
         assert!(post.is_none());
     }
 
@@ -223,8 +222,7 @@ mod tests {
         assert_eq!(unpacked, plain);
         let mut headers = HeaderMap::new();
         headers.insert(header::IF_NONE_MATCH, HeaderValue::from_str(&["\"x\", W/", &tag].concat()).unwrap());
-        let again =
-            ConsolePages::new(AuthenticationCell::default()).page(&Method::GET, "/console/app.js", &headers).unwrap();
+        let again = ConsolePages::new(None).page(&Method::GET, "/console/app.js", &headers).unwrap();
         assert_eq!(again.status, StatusCode::NOT_MODIFIED);
         assert!(bytes(again).is_empty());
     }
@@ -232,8 +230,7 @@ mod tests {
     /// A browser loads all of it before it shows anything.
     #[test]
     fn all_pages_together_are_small() {
-        let bytes: usize =
-            ConsolePages::new(AuthenticationCell::default()).files.iter().map(|page| page.packed.len()).sum();
+        let bytes: usize = ConsolePages::new(None).files.iter().map(|page| page.packed.len()).sum();
         assert!(bytes <= 150 * 1024, "{bytes}");
     }
 }

@@ -4,7 +4,7 @@
 //! A cookie is sent by the browser with requests that other sites cause, and to other ports of the same host. So the cookie alone is
 //! nothing: the key is in a header, which only scripts of the same origin can set, and is kept where only they can read it.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -39,14 +39,12 @@ const ISSUED_BYTES_MAX: usize = 8 * 1024;
 /// Authenticates requests of signed-in pages, and the sign-in by a link or with an issuer.
 pub struct CookieMethod {
     console: Arc<Console>,
-    authentication: AuthenticationCell,
+    authentication: ConsoleAuthentication,
 }
-
-/// Set when the server's authentication is there, which the console is a part of.
-pub type AuthenticationCell = Arc<OnceLock<ConsoleAuthentication>>;
 
 /// The parts of the server's authentication that sign browsers in.
 pub struct ConsoleAuthentication {
+    /// The authenticator that the console's method is a part of.
     pub authenticator: Weak<Authenticator>,
     /// None if the server knows no issuers.
     pub issuers: Option<Arc<JwtIssuers>>,
@@ -64,13 +62,13 @@ struct IssuedHeader {
 }
 
 impl CookieMethod {
-    pub fn new(console: Arc<Console>, authentication: AuthenticationCell) -> CookieMethod {
+    pub fn new(console: Arc<Console>, authentication: ConsoleAuthentication) -> CookieMethod {
         CookieMethod { console, authentication }
     }
 
     /// Whose token this is; refused if it is nobody's any more.
     async fn review(&self, token: &str, now: i64) -> Result<Identity, Refused> {
-        let authenticator = self.authentication.get().and_then(|parts| parts.authenticator.upgrade());
+        let authenticator = self.authentication.authenticator.upgrade();
         let authenticator = authenticator.ok_or_else(|| Refused::because("the server is starting or ending"))?;
         authenticator.review(token, &[], now).await
     }
@@ -81,8 +79,7 @@ impl CookieMethod {
         let sent = (header.len() <= ISSUED_BYTES_MAX).then(|| URL_SAFE_NO_PAD.decode(header).ok()).flatten();
         let sent: Option<IssuedHeader> = sent.and_then(|json| serde_json::from_slice(&json).ok());
         let sent = sent.ok_or_else(|| refused("the header cannot be read"))?;
-        let issuers = self.authentication.get().and_then(|parts| parts.issuers.as_ref());
-        let issuers = issuers.ok_or_else(|| refused("there is none"))?;
+        let issuers = self.authentication.issuers.as_ref().ok_or_else(|| refused("there is none"))?;
         let turn = tokio::time::timeout(EXCHANGE_PATIENCE, self.console.exchanges.acquire()).await;
         let Ok(Ok(_turn)) = turn else { return Err(refused("too many others do")) };
         let IssuedHeader { issuer, code, verifier, nonce, redirect_uri } = &sent;

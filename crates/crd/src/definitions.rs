@@ -7,28 +7,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use cache::{Budget, Item, Start};
 use futures::future::BoxFuture;
 use hashbrown::HashSet;
 use object::{GroupVersion, Meta, Str, Value};
 use outbound::Webhooks;
-use registry::{DirectStorage, Form, ResourceStorage};
+use registry::Form;
 use rest::Api;
-use storage::{Key, Revision, Store};
-use tokio::sync::{Semaphore, watch};
+use storage::Store;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::conversion::ConversionMeters;
 use crate::finalize;
+use crate::followed::FollowedDefinitions;
 use crate::follower::Follower;
 use crate::own::{self, OwnDefinition, OwnDefinitionError};
 use crate::resource::Stores;
 
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const RESOURCE: &str = "customresourcedefinitions";
-/// How long a request waits until the catalog has followed the stored definitions.
-const FOLLOW_TIMEOUT: Duration = Duration::from_secs(3);
 /// Status writes under way at once.
 const STATUS_WRITES_MAX: usize = 64;
 /// Changes that are put into the catalog together.
@@ -43,6 +41,8 @@ pub type Served = dyn Fn(&str, Option<Vec<GroupVersion>>) + Send + Sync;
 /// What the definitions need from the server.
 pub struct Setup {
     pub api: Arc<Api>,
+    /// None where definitions are not served.
+    pub followed: Option<Arc<FollowedDefinitions>>,
     pub store: Arc<dyn Store>,
     /// `/registry` unless told otherwise.
     pub prefix: String,
@@ -60,14 +60,9 @@ pub struct Setup {
 /// The served definitions.
 pub struct Definitions {
     pub(crate) api: Arc<Api>,
-    /// Where the definitions themselves are; its writes do not wait for the catalog.
-    pub(crate) storage: DirectStorage,
+    pub(crate) followed: Arc<FollowedDefinitions>,
     pub(crate) form: Form,
     pub(crate) stores: Stores,
-    /// The revision up to which the catalog has followed the definitions.
-    followed: watch::Sender<Revision>,
-    /// Definitions whose status does not say yet what was decided about them.
-    owed: watch::Sender<HashSet<Str>>,
     status_writes: Semaphore,
     pub(crate) versions: Arc<Served>,
 }
@@ -83,26 +78,16 @@ pub(crate) struct Status {
 }
 
 impl Definitions {
-    /// Puts everything that is stored, and before it what the program defines, into the catalog and follows it from then on. None if
-    /// the server does not serve definitions.
-    pub fn start(
-        setup: Setup,
-        tasks: &mut JoinSet<()>,
-    ) -> BoxFuture<'_, Result<Option<Arc<Definitions>>, OwnDefinitionError>> {
+    /// Puts everything that is stored, and before it what the program defines, into the catalog and follows it from then on.
+    pub fn run(setup: Setup, tasks: &mut JoinSet<()>) -> BoxFuture<'_, Result<(), OwnDefinitionError>> {
         Box::pin(async move {
-            let catalog = setup.api.catalog.load_full();
-            let served = catalog.get(GROUP, "v1", RESOURCE);
-            let Some((served, storage)) = served.and_then(|served| Some((served, served.storage.as_ref()?))) else {
-                return match setup.own.first() {
-                    None => Ok(None),
-                    Some(_) => Err(OwnDefinitionError::NotServed),
-                };
+            let form = setup.api.catalog.load().get(GROUP, "v1", RESOURCE).map(|served| served.form.clone());
+            let (Some(followed), Some(form)) = (setup.followed, form) else {
+                return if setup.own.is_empty() { Ok(()) } else { Err(OwnDefinitionError::NotServed) };
             };
-            let raw = Arc::new(ResourceStorage { store: storage.cache.through(), ..(**storage).clone() });
-            let Some(storage) = raw.direct() else { return Err(OwnDefinitionError::NotServed) };
             let definitions = Arc::new(Definitions {
-                storage,
-                form: served.form.clone(),
+                followed,
+                form,
                 stores: Stores {
                     store: setup.store,
                     prefix: setup.prefix,
@@ -114,61 +99,27 @@ impl Definitions {
                     cbor: setup.api.features.enabled("CBORServingAndStorage"),
                     names_unreadable: setup.api.features.enabled("AllowUnsafeMalformedObjectDeletion"),
                 },
-                followed: watch::Sender::new(0),
-                owed: watch::Sender::new(HashSet::new()),
                 status_writes: Semaphore::new(STATUS_WRITES_MAX),
                 versions: setup.versions,
                 api: setup.api,
             });
             let own = own::open(&definitions, setup.own).await?;
             let (ready, is_ready) = tokio::sync::oneshot::channel();
-            tasks.spawn(definitions.clone().follow(Follower::beside(&own), ready));
+            let follower = Follower::beside(&own);
+            let task = definitions.followed.begin();
+            tasks.spawn(async move {
+                let _task = task;
+                definitions.follow(follower, ready).await;
+            });
             // The sender is dropped without a message only when the runtime shuts down.
             let _ = is_ready.await;
-            Ok(Some(definitions))
+            Ok(())
         })
-    }
-
-    /// Waits until the catalog has followed every definition that was written before this call.
-    pub async fn caught_up(&self) {
-        if self.storage.cache.fresh().await.is_ok() {
-            self.followed_to(self.storage.cache.last_change()).await;
-        }
-    }
-
-    pub(crate) async fn followed_to(&self, revision: Revision) {
-        let mut followed = self.followed.subscribe();
-        let waiting = followed.wait_for(|reached| *reached >= revision);
-        let _ = tokio::time::timeout(FOLLOW_TIMEOUT, waiting).await;
-    }
-
-    /// Waits until the catalog has followed a write of a definition and the status that follows from it is stored. Clients
-    /// take a resource that is in discovery for Established, and the server is not to write the definition after that.
-    pub(crate) async fn settled(&self, key: &Key, revision: Revision) {
-        let name = self.name_of(key);
-        let waiting = async {
-            let _ = self.followed.subscribe().wait_for(|reached| *reached >= revision).await;
-            let _ = self.owed.subscribe().wait_for(|owed| !owed.contains(&name)).await;
-        };
-        let _ = tokio::time::timeout(FOLLOW_TIMEOUT, waiting).await;
-    }
-
-    pub(crate) fn name_of(&self, key: &Key) -> Str {
-        let key = key.to_string();
-        Str::from(key.strip_prefix(&self.storage.prefix).unwrap_or(&key))
     }
 
     /// Notes for definitions that were decided about whether their status is still to be written.
     pub(crate) fn note_owed<'n>(&self, decided: impl Iterator<Item = &'n Str>, writes: &[Status]) {
-        let owing: HashSet<&Str> = writes.iter().map(|status| &status.name).collect();
-        self.owed.send_modify(|owed| {
-            for name in decided {
-                match owing.contains(name) {
-                    true => owed.insert(name.clone()),
-                    false => owed.remove(name),
-                };
-            }
-        });
+        self.followed.note_owed(decided, &writes.iter().map(|status| &status.name).collect());
     }
 
     async fn follow(self: Arc<Self>, mut follower: Follower, ready: tokio::sync::oneshot::Sender<()>) {
@@ -186,8 +137,8 @@ impl Definitions {
         follower: &mut Follower,
         ready: &mut Option<tokio::sync::oneshot::Sender<()>>,
     ) -> Result<(), cache::Error> {
-        let part = self.storage.range("").into();
-        let mut watcher = self.storage.cache.watch(part, Start::Now).await?;
+        let part = self.followed.storage.range("").into();
+        let mut watcher = self.followed.storage.cache.watch(part, Start::Now).await?;
         let mut initial: Option<HashSet<Str>> = Some(HashSet::new());
         loop {
             let mut items = vec![watcher.next().await?];
@@ -221,7 +172,7 @@ impl Definitions {
                 }
             }
             follower.apply(self, changed).await;
-            self.followed.send_modify(|followed| *followed = reached.max(*followed));
+            self.followed.reach(reached);
             if initial.is_none()
                 && let Some(ready) = ready.take()
             {
@@ -243,15 +194,8 @@ impl Definitions {
         })
         .await;
         if let Err(status) = written {
-            self.owed.send_modify(|owed| _ = owed.remove(name));
+            self.followed.forgive(name);
             tracing::warn!(name, message = status.message, "the status of a definition could not be written");
         }
-    }
-}
-
-#[async_trait]
-impl rest::DefinitionBarrier for Definitions {
-    async fn caught_up(&self) {
-        Definitions::caught_up(self).await;
     }
 }

@@ -138,7 +138,7 @@ async fn write_status(
     name: &str,
     change: &mut (dyn FnMut(&mut Value) -> bool + Send),
 ) -> Result<(), Error> {
-    let storage = &definitions.storage;
+    let storage = &definitions.followed.storage;
     let kind = GroupVersionKind::new(GROUP, "v1", "CustomResourceDefinition");
     let tracked = ManagedKind {
         kind: &kind,

@@ -57,7 +57,7 @@ impl Follower {
 
     /// Takes over what is stored of a definition.
     pub fn learn(&mut self, definitions: &Definitions, entry: &Arc<Entry>) -> Str {
-        let name = definitions.name_of(&entry.key);
+        let name = definitions.followed.name_of(&entry.key);
         let object = match read(definitions, entry) {
             Ok(object) => Some(object),
             Err(why) => {
@@ -73,7 +73,7 @@ impl Follower {
     }
 
     pub fn forget(&mut self, definitions: &Definitions, entry: &Entry) -> Str {
-        let name = definitions.name_of(&entry.key);
+        let name = definitions.followed.name_of(&entry.key);
         self.remove(&name);
         name
     }
@@ -182,5 +182,5 @@ impl Follower {
 
 /// A stored definition in the form of v1.
 fn read(definitions: &Definitions, entry: &Arc<Entry>) -> Result<Value, String> {
-    definitions.storage.read_entry(entry).map(kinds::apiextensions::to_v1).map_err(|why| why.to_string())
+    definitions.followed.storage.read_entry(entry).map(kinds::apiextensions::to_v1).map_err(|why| why.to_string())
 }

@@ -24,5 +24,5 @@ mod strategy;
 pub use conversion::{ConversionMeters, ConvertFn};
 pub use definitions::{Definitions, Setup};
 pub use feed::FedObjects;
-pub use followed::Followers;
+pub use followed::FollowedDefinitions;
 pub use own::{MakeObjects, OwnCall, OwnDefinition, OwnDefinitionError, OwnObjects, OwnSubresource};

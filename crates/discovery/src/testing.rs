@@ -64,7 +64,7 @@ pub struct Server {
 impl Server {
     pub fn new(catalog: Catalog) -> Server {
         let api = Arc::new(Api {
-            catalog: LiveCatalog::new(catalog),
+            catalog: LiveCatalog::of(catalog),
             admission: admission::Chain::default(),
             authorizer: Arc::new(authz::AlwaysAllow),
             clock: Arc::new(ManualClock::new(Timestamp::new(1_794_734_740, 0))),
@@ -75,9 +75,9 @@ impl Server {
             meters: rest::WatchMeters::default(),
             dial: None,
             streams: Default::default(),
-            recent: rest::Recent::default(),
+            recent: Arc::default(),
             answers: Arc::default(),
-            definitions: Default::default(),
+            definitions: None,
             history: None,
             writes: None,
         });

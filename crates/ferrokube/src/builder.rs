@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::audit::EventSink;
 use ::object::{Clock, Randomness};
 use admission::{Plugin, Sees};
-use apiserver::{ApiProfile, ProgramParts, TestServer};
+use apiserver::{ApiProfile, ProgramParts, TestStore};
 use authn::{Method, TokenMethod};
 use authz::Authorizer;
 use outbound::{Dial, Egress};
@@ -231,7 +231,7 @@ impl Builder {
         };
         options.data_dir = folder.path().to_path_buf();
         let test = match is_resettable {
-            true => Some(TestServer::set_up(&mut options, &mut extensions, folder.path()).map_err(Error::Folder)?),
+            true => Some(TestStore::set_up(&mut options, &mut extensions, folder.path()).map_err(Error::Folder)?),
             false => None,
         };
         let listens = options.listens;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use apiserver::{Reverted, Running, StartError, TestDefinitions, TestServer, TestUser, kubeconfig};
+use apiserver::{Reverted, Running, StartError, TestDefinitions, TestServer, TestStore, TestUser, kubeconfig};
 use request::User;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -38,7 +38,7 @@ pub struct Server {
     running: Running,
     listens: bool,
     folder: Folder,
-    test: Option<Arc<TestServer>>,
+    test: Option<TestServer>,
 }
 
 /// Where keys and certificates are.
@@ -67,7 +67,9 @@ impl Server {
         Builder::default()
     }
 
-    pub(crate) fn new(running: Running, listens: bool, folder: Folder, test: Option<Arc<TestServer>>) -> Server {
+    pub(crate) fn new(running: Running, listens: bool, folder: Folder, test: Option<Arc<TestStore>>) -> Server {
+        let control = |store| TestServer::new(store, &running.api, running.pki.clone(), running.address);
+        let test = test.map(control);
         Server { loops: JoinSet::new(), running, listens, folder, test }
     }
 
@@ -173,13 +175,11 @@ impl Server {
 
     /// The administrator's token, if the server is [resettable](Builder::resettable) and its options name no tokens.
     pub fn token(&self) -> Option<&str> {
-        self.test.as_deref().map(TestServer::token)
+        self.test.as_ref().map(TestServer::token)
     }
 
     fn test(&self) -> Result<&TestServer, Error> {
-        self.test
-            .as_deref()
-            .ok_or_else(|| Error::Test("the server cannot be emptied: it was not made resettable".into()))
+        self.test.as_ref().ok_or_else(|| Error::Test("the server cannot be emptied: it was not made resettable".into()))
     }
 
     /// The parts of the server, which change with every version.

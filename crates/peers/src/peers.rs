@@ -115,7 +115,7 @@ impl Peers {
     }
 
     /// Follows peers until the tasks end. Returns when the peers that have a lease were asked what they serve.
-    pub fn start<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
+    pub fn run<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             let catalog = self.api.catalog.load_full();
             let storage = |group: &str, resource: &str| {

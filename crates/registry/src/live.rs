@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::{Catalog, Resource};
 
-/// The catalog that is served now. It is replaced whole; requests that began with an older one keep it.
+/// The catalog that is served now, empty at first. It is replaced whole; requests that began with an older one keep it.
 #[derive(Default)]
 pub struct LiveCatalog {
     current: ArcSwap<Catalog>,
@@ -18,8 +18,17 @@ pub struct LiveCatalog {
 
 impl LiveCatalog {
     /// A catalog that begins as this one.
-    pub fn new(catalog: Catalog) -> LiveCatalog {
-        LiveCatalog { current: ArcSwap::from_pointee(catalog), changing: Mutex::default() }
+    pub fn of(catalog: Catalog) -> Arc<LiveCatalog> {
+        let live = Arc::<LiveCatalog>::default();
+        live.serve(catalog);
+        live
+    }
+
+    /// Serves the built-in resources, in a catalog that was empty until now: it begins so, because strategies of built-in resources
+    /// look at others, and so do the parts of the server that are made before all resources are there.
+    pub fn serve(&self, builtin: Catalog) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.current.store(Arc::new(builtin));
     }
 
     /// For a look that is over soon.

@@ -1,7 +1,7 @@
 //! [`Api`]: what all requests share, and [`Snapshot`]: what one request sees of it.
 
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use admission::Chain;
@@ -19,7 +19,7 @@ pub const CBOR: &str = "CBORServingAndStorage";
 /// The serving side of the API.
 pub struct Api {
     /// What is served now. Requests use the catalog of their [`Snapshot`] instead.
-    pub catalog: LiveCatalog,
+    pub catalog: Arc<LiveCatalog>,
     pub admission: Chain,
     pub authorizer: Arc<dyn authz::Authorizer>,
     pub clock: Arc<dyn Clock>,
@@ -34,11 +34,11 @@ pub struct Api {
     pub dial: Option<Arc<dyn crate::ForwardClient>>,
     /// Counts what goes over those connections.
     pub streams: Arc<crate::StreamMeters>,
-    pub recent: crate::Recent,
+    pub recent: Arc<crate::Recent>,
     /// Counts the answers that clients have not read yet.
     pub answers: Arc<crate::Answers>,
-    /// What keeps custom resources in the catalog, for as long as the server runs; empty where there are none.
-    pub definitions: std::sync::OnceLock<Weak<dyn DefinitionBarrier>>,
+    /// Says how far the catalog has followed the definitions of custom resources; None where there are none.
+    pub definitions: Option<Arc<dyn DefinitionBarrier>>,
     /// Records what is changed; None where no history is kept.
     pub history: Option<Arc<history::Recorder>>,
     /// Runs writes in a server for tests; None in every other.
@@ -171,13 +171,11 @@ impl Snapshot {
 #[async_trait]
 impl Lookup for Snapshot {
     fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        let storage = self.catalog.direct(group, resource)?;
-        self.recent.get(&storage, &storage.key(namespace, name))
+        self.recent.find(&self.catalog, group, resource, namespace, name)
     }
 
     fn list(&self, group: &str, resource: &str, namespace: &str) -> Vec<Arc<Value>> {
-        let Some(storage) = self.catalog.direct(group, resource) else { return Vec::new() };
-        self.recent.list(&storage, storage.range(namespace))
+        self.recent.list(&self.catalog, group, resource, namespace)
     }
 
     async fn may(&self, access: &Access<'_>) -> Result<(), String> {

@@ -58,7 +58,7 @@ pub use managed::{ManagedKind, track};
 pub use media::{Accept, Media, Transform};
 pub use meter::{SIZE_BOUNDS, WatchMeter, WatchMeters};
 pub use past::{CHANGES_PATH, changes_of_everything};
-pub use recent::Recent;
+pub use recent::{LoadedObjects, Recent, ServedObjects};
 pub use reply::{Aborted, Body, Chunks, Reply, ReplyBody, RequestBody, encode_value, failure, untyped_failure};
 pub use route::{page_not_found, serve};
 pub use streams::websocket::is_upgrade;

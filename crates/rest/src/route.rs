@@ -1,6 +1,6 @@
 //! From a path to a verb: the one table of what the server can do with a resource.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use admission::Annotations;
 use authz::Permitted;
@@ -109,7 +109,7 @@ async fn snapshot(api: &Arc<Api>, info: &RequestInfo) -> Snapshot {
     if snapshot.catalog.get(&info.group, &info.version, &info.resource).is_some() {
         return snapshot;
     }
-    match api.definitions.get().and_then(Weak::upgrade) {
+    match &api.definitions {
         // A definition that another server has just established may not be in this server's catalog yet.
         Some(definitions) => {
             definitions.caught_up().await;

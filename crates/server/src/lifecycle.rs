@@ -77,9 +77,9 @@ impl Lifecycle {
         Ticket(group.clone())
     }
 
-    /// Shuts down step by step. The listener follows the phase. `pre_shutdown` is done while requests are still served, besides
+    /// Stops step by step. The listener follows the phase. `pre_shutdown` is done while requests are still served, besides
     /// waiting for load balancers to notice that the server is not ready.
-    pub async fn shut_down(&self, timeouts: &ShutdownTimeouts, pre_shutdown: impl Future<Output = ()>) {
+    pub async fn stop(&self, timeouts: &ShutdownTimeouts, pre_shutdown: impl Future<Output = ()>) {
         self.phase.send_replace(Phase::Draining);
         tokio::join!(tokio::time::sleep(timeouts.delay), pre_shutdown);
         let watches_end = Instant::now() + timeouts.watches;
@@ -223,7 +223,7 @@ mod tests {
         });
         let ending = tokio::spawn({
             let life = life.clone();
-            async move { life.shut_down(&timeouts, async {}).await }
+            async move { life.stop(&timeouts, async {}).await }
         });
         let mut phases = life.follow();
         phases.wait_for(|phase| *phase == Phase::Draining).await.unwrap();
@@ -247,8 +247,7 @@ mod tests {
         let _request = life.enter(false);
         let seconds = Duration::from_secs;
         let began = Instant::now();
-        life.shut_down(&ShutdownTimeouts { delay: seconds(0), requests: seconds(3), watches: seconds(0) }, async {})
-            .await;
+        life.stop(&ShutdownTimeouts { delay: seconds(0), requests: seconds(3), watches: seconds(0) }, async {}).await;
         assert_eq!((life.phase(), began.elapsed()), (Phase::Over, seconds(3)));
     }
 }

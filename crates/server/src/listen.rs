@@ -106,7 +106,7 @@ impl Listener {
     }
 
     /// Accepts and serves connections until shutdown has closed them all.
-    pub fn serve(self, server: Arc<Server>) -> BoxFuture<'static, ()> {
+    pub fn run(self, server: Arc<Server>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let options = Arc::new(self.options);
             let connections = Connections::new(options.max_connections);

@@ -50,9 +50,9 @@ impl Loops {
     }
 }
 
-/// Starts the loops that every server runs, alone or not.
+/// Begins the loops that every server runs, alone or not.
 /// `flow` follows the flow schemas and priority levels, if priority and fairness is on.
-pub fn start_own(
+pub fn run_own(
     api: Arc<Api>,
     identity: Identity,
     flow: Option<Arc<Flow>>,
@@ -79,8 +79,8 @@ pub fn start_own(
     Loops { tasks }
 }
 
-/// Starts the loops. When this returns, the namespaces that were there have their service account and cluster roles their rules.
-pub fn start(aggregator: Arc<Aggregator>, authority_pem: String) -> BoxFuture<'static, Loops> {
+/// Begins the loops of a server used alone. When this returns, the namespaces that were there have their service account and cluster roles their rules.
+pub fn run(aggregator: Arc<Aggregator>, authority_pem: String) -> BoxFuture<'static, Loops> {
     Box::pin(async move {
         let client = Client::new(aggregator.api().clone(), "kube-controller-manager");
         let mut tasks = JoinSet::new();

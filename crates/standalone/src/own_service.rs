@@ -91,10 +91,10 @@ impl OwnService {
 
     /// Names this server in the Endpoints, and keeps everything as it should be from then on. To be called as the last thing
     /// before the server answers, when it listens already: clients that are sent to it wait in the listener's queue.
-    pub fn begin<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
+    pub fn run<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.sync().await;
-            tasks.spawn(self.clone().run());
+            tasks.spawn(self.clone().keep());
         })
     }
 
@@ -111,7 +111,7 @@ impl OwnService {
         }
     }
 
-    async fn run(self: Arc<Self>) {
+    async fn keep(self: Arc<Self>) {
         loop {
             tokio::time::sleep(INTERVAL).await;
             self.sync().await;
@@ -119,7 +119,7 @@ impl OwnService {
     }
 
     /// Removes this server from the Endpoints, so that clients do not wait for it.
-    pub fn leave(&self) -> BoxFuture<'_, ()> {
+    pub fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let leaving = async {
                 *self.left.lock().await = true;

@@ -31,7 +31,7 @@ impl PeerLease {
     }
 
     /// Writes the key, and renews it until the tasks end.
-    pub fn begin<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
+    pub fn run<'a>(self: &'a Arc<Self>, tasks: &'a mut JoinSet<()>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.renew().await;
             let lease = self.clone();
@@ -55,7 +55,7 @@ impl PeerLease {
     }
 
     /// Removes the key, so that no more requests are passed on to this server.
-    pub fn leave(&self) -> BoxFuture<'_, ()> {
+    pub fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let leaving = async {
                 *self.left.lock().await = true;

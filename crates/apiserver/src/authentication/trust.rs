@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use authn::{CertificateAuthority, UserHeaders};
@@ -30,8 +30,6 @@ pub struct Trust {
     bundles: watch::Sender<Bundles>,
     /// What extension servers are told about the headers of front proxies.
     headers: BTreeMap<String, String>,
-    /// The handshake names the authorities.
-    handshake: OnceLock<Arc<Handshake>>,
 }
 
 #[derive(Clone, Default)]
@@ -60,8 +58,7 @@ impl Trust {
         let (bundles, _) = watch::channel(Bundles { clients: bundle, proxies: proxy_bundle });
         let proxy_file = flags.client_ca_file.clone();
         let headers = published_headers(&flags.given, &flags.allowed_names);
-        let handshake = OnceLock::new();
-        Ok(Arc::new(Trust { clients, proxies, own, client_file, proxy_file, bundles, headers, handshake }))
+        Ok(Arc::new(Trust { clients, proxies, own, client_file, proxy_file, bundles, headers }))
     }
 
     /// The authorities that a handshake names.
@@ -76,11 +73,6 @@ impl Trust {
             }
         }
         Ok(named)
-    }
-
-    /// Lets changes reach the handshake.
-    pub fn connect(&self, handshake: &Arc<Handshake>) {
-        let _ = self.handshake.set(handshake.clone());
     }
 
     /// What extension servers are told: whose certificates are believed, and in which headers front proxies name users.
@@ -108,15 +100,15 @@ impl Trust {
         }
     }
 
-    /// Reads the files again when they change, for as long as the tasks run.
-    pub fn follow(self: &Arc<Trust>, tasks: &mut JoinSet<()>) {
+    /// Reads the files again when they change, for as long as the tasks run, and tells the handshake, which names the authorities.
+    pub fn run(self: &Arc<Trust>, handshake: Option<Arc<Handshake>>, tasks: &mut JoinSet<()>) {
         let bundles = self.bundles.borrow().clone();
-        let target = |proxies| BundleFile { trust: self.clone(), proxies };
+        let target = |proxies| BundleFile { trust: self.clone(), handshake: handshake.clone(), proxies };
         if let Some(path) = self.client_file.clone() {
-            tasks.spawn(reload::follow(path, bundles.clients, target(false)));
+            tasks.spawn(reload::run(path, bundles.clients, target(false)));
         }
         if let Some(path) = self.proxy_file.clone() {
-            tasks.spawn(reload::follow(path, bundles.proxies, target(true)));
+            tasks.spawn(reload::run(path, bundles.proxies, target(true)));
         }
     }
 
@@ -134,24 +126,33 @@ impl Trust {
         self.bundles.send_modify(|bundles| {
             *(if proxies { &mut bundles.proxies } else { &mut bundles.clients }) = bundle.to_vec();
         });
-        match self.handshake.get() {
-            Some(handshake) => handshake.set_authorities(&self.named()?),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
 /// One of the two files.
 struct BundleFile {
     trust: Arc<Trust>,
+    /// None where there is no listener.
+    handshake: Option<Arc<Handshake>>,
     proxies: bool,
+}
+
+impl BundleFile {
+    fn replace(&self, bundle: &[u8]) -> Result<(), String> {
+        self.trust.replace(self.proxies, bundle)?;
+        match &self.handshake {
+            Some(handshake) => handshake.set_authorities(&self.trust.named()?),
+            None => Ok(()),
+        }
+    }
 }
 
 #[async_trait]
 impl Reload for BundleFile {
     async fn reload(&mut self, contents: Result<&[u8], &std::io::Error>) -> Outcome {
         let outcome = match contents {
-            Ok(bundle) => self.trust.replace(self.proxies, bundle),
+            Ok(bundle) => self.replace(bundle),
             Err(error) => Err(error.to_string()),
         };
         match outcome {

@@ -36,7 +36,7 @@ pub fn bind(path: &Path) -> Result<UnixListener, String> {
 }
 
 /// Serves until it is dropped.
-pub async fn serve(listener: UnixListener, pages: Arc<Profiling>) {
+pub async fn run(listener: UnixListener, pages: Arc<Profiling>) {
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {

@@ -6,15 +6,20 @@ use std::sync::Arc;
 use storage::Store;
 use storage_embedded::{EmbeddedOptions, EmbeddedStore, Reserve};
 
-use super::{Ask, Cluster, Opened, OwnConsoleCell, StoreConfig};
+use super::{Ask, Cluster, OpenedStore, StoreConfig};
 use crate::admin::Admin;
+use crate::own_console::Console;
 use crate::{StartError, store_path};
 
 /// Blocks of the file system that keep deletions in the store possible when it is full.
 const RESERVE_BYTES: u64 = 16 << 20;
 
 /// Opens the store in the data directory, or makes it.
-pub(super) async fn open(data_dir: &Path, config: &StoreConfig) -> Result<Opened, StartError> {
+pub(super) async fn open(
+    data_dir: &Path,
+    config: &StoreConfig,
+    console: Option<Arc<Console>>,
+) -> Result<OpenedStore, StartError> {
     let path = store_path(data_dir);
     let mut options = EmbeddedOptions {
         quota_bytes: config.quota_bytes,
@@ -34,8 +39,7 @@ pub(super) async fn open(data_dir: &Path, config: &StoreConfig) -> Result<Opened
         Box::pin(async move { if store.is_closed() { Err("the store is closed".into()) } else { Ok(()) } })
     });
     // The socket in the data directory takes requests for backups and for links to the console.
-    let console = OwnConsoleCell::default();
-    let admin = Admin::open(data_dir, store.clone(), console.clone());
+    let admin = Admin::open(data_dir, store.clone(), console);
     let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(admin)];
-    Ok(Opened { background, console, ..Opened::of(Cluster { store, ask, is_embedded: true }) })
+    Ok(OpenedStore { background, ..OpenedStore::of(Cluster { store, ask, is_embedded: true }) })
 }

@@ -8,14 +8,14 @@ use storage::{SplitStore, Store};
 use storage_etcd::{EtcdDial, EtcdOptions, EtcdStore, Io};
 
 use super::overrides::Override;
-use super::{Ask, Cluster, Opened, StoreConfig};
+use super::{Ask, Cluster, OpenedStore, StoreConfig};
 use crate::StartError;
 
 /// Connects to the clusters that the configuration names; `dial` is how they are reached, if not directly.
-pub(super) async fn open(config: &StoreConfig, dial: Option<Arc<dyn Dial>>) -> Result<Opened, StartError> {
+pub(super) async fn open(config: &StoreConfig, dial: Option<Arc<dyn Dial>>) -> Result<OpenedStore, StartError> {
     let dial = dial.map(etcd_dial);
     let main = connect(config, &dial, &config.etcd_servers).await?;
-    let mut opened = Opened::of(main);
+    let mut opened = OpenedStore::of(main);
     let mut parts = Vec::new();
     // Several resources can be at the same servers.
     let mut known: HashMap<Vec<String>, Arc<dyn Store>> = HashMap::new();

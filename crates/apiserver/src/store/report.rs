@@ -14,9 +14,9 @@ use storage::encryption::Encryption;
 use storage::{Health, Store};
 use tokio::task::AbortHandle;
 
-use super::{Ask, Opened, StoreConfig};
+use super::{Ask, OpenedStore, StoreConfig};
 
-impl Opened {
+impl OpenedStore {
     /// Upstream's checks, and who asks them: `etcd` and `etcd-readiness`, whatever the engine is, and numbered ones for
     /// every etcd that some resources have for themselves; `kms-providers`, or `kms-provider-N`, for plugins that keep keys.
     pub fn checks(&self, config: &StoreConfig) -> Vec<(Arc<dyn Check>, &'static [Endpoint])> {

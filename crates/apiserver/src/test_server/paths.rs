@@ -67,7 +67,7 @@ impl TestServer {
             cluster_role: call.query("clusterRole"),
             namespace: call.query("namespace"),
         };
-        self.note_bootstrap();
+        self.store.note_bootstrap();
         let kubeconfig = self.user(&user).await.map_err(Status::bad_request)?;
         Ok(Reply::new(StatusCode::OK, "application/yaml", ReplyBody::Ready(Bytes::from(kubeconfig))))
     }

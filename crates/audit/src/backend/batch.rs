@@ -59,7 +59,7 @@ impl Batches {
     }
 
     /// Hands on what is left and waits for it.
-    pub async fn shut_down(&self) {
+    pub async fn stop(&self) {
         self.events.lock().take();
         let worker = self.worker.lock().take();
         if let Some(worker) = worker {

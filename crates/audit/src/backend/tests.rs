@@ -62,7 +62,7 @@ async fn every_mode_writes_every_event() {
         for _ in 0..20 {
             serve(&auditor).await;
         }
-        auditor.shut_down().await;
+        auditor.stop().await;
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), 40, "{mode:?}");
         let last = text.lines().last().unwrap();

@@ -4,7 +4,7 @@
 
 pub mod cluster;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use admission::{Chain, Plugin};
 use authz::AlwaysAllow;
@@ -44,7 +44,7 @@ impl Server {
         let mut features = Features::default();
         features.set(&gates).unwrap();
         Server(Arc::new(Api {
-            catalog: LiveCatalog::new(setup.catalog().await.unwrap()),
+            catalog: LiveCatalog::of(setup.catalog().await.unwrap()),
             admission: Chain::of(plugins),
             authorizer: Arc::new(AlwaysAllow),
             clock: Arc::new(SystemClock),
@@ -55,9 +55,9 @@ impl Server {
             meters: rest::WatchMeters::default(),
             dial: None,
             streams: Default::default(),
-            recent: rest::Recent::default(),
+            recent: Arc::default(),
             answers: Arc::default(),
-            definitions: OnceLock::new(),
+            definitions: None,
             history: None,
             writes: None,
         }))
