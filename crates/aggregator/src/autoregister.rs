@@ -31,12 +31,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// What should be stored, and what is to be compared with it.
 #[derive(Default)]
 pub struct Autoregister {
-    state: Mutex<State>,
+    state: Mutex<AutoregisterState>,
     wake: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct AutoregisterState {
     wanted: HashMap<Str, ApiService>,
     /// The group-versions that each definition serves, by its name.
     definitions: HashMap<Str, Vec<GroupVersion>>,
@@ -56,7 +56,7 @@ struct State {
 
 /// What is to be done about one name.
 #[derive(Debug, PartialEq)]
-enum Action {
+enum RegisterAction {
     Nothing,
     Create(ApiService),
     Update(ApiService),
@@ -178,20 +178,20 @@ impl Autoregister {
         let action = {
             let mut state = self.state.lock();
             match state.action(name, stored.as_ref()) {
-                Action::Delete if !state.unreadable.is_empty() => {
+                RegisterAction::Delete if !state.unreadable.is_empty() => {
                     state.postponed.insert(name.clone());
-                    Action::Nothing
+                    RegisterAction::Nothing
                 }
                 action => action,
             }
         };
         let outcome = match (action, stored) {
-            (Action::Create(service), _) => client.create(&SERVICES, &object_of(&service)).await.map(drop),
-            (Action::Update(service), Some(mut object)) => {
+            (RegisterAction::Create(service), _) => client.create(&SERVICES, &object_of(&service)).await.map(drop),
+            (RegisterAction::Update(service), Some(mut object)) => {
                 object.set(&["spec"], service.local_spec());
                 client.replace(&item, &object).await.map(drop)
             }
-            (Action::Delete, Some(object)) => {
+            (RegisterAction::Delete, Some(object)) => {
                 let options = value!({"preconditions": {"uid": (object.uid())}});
                 client.delete(&item, &options).await
             }
@@ -205,27 +205,27 @@ impl Autoregister {
     }
 }
 
-impl State {
+impl AutoregisterState {
     /// The table in the head of this file.
-    fn action(&self, name: &Str, stored: Option<&Value>) -> Action {
+    fn action(&self, name: &Str, stored: Option<&Value>) -> RegisterAction {
         let wanted = self.wanted.get(name);
         let synced = self.synced.contains(name);
         let wanted_on_start = wanted.is_some_and(|wanted| wanted.managed == Some(Managed::OnStart));
         let Some(stored) = stored else {
             return match wanted {
-                Some(wanted) if !(wanted_on_start && synced) => Action::Create(wanted.clone()),
-                _ => Action::Nothing,
+                Some(wanted) if !(wanted_on_start && synced) => RegisterAction::Create(wanted.clone()),
+                _ => RegisterAction::Nothing,
             };
         };
         let managed = ApiService::read(stored).managed;
         let on_start = managed == Some(Managed::OnStart);
         match wanted {
-            _ if wanted_on_start && synced => Action::Nothing,
-            _ if managed.is_none() => Action::Nothing,
-            _ if on_start && (synced || !self.at_start.contains(name)) => Action::Nothing,
-            None => Action::Delete,
-            Some(wanted) if *stored.field("spec") == wanted.local_spec() => Action::Nothing,
-            Some(wanted) => Action::Update(wanted.clone()),
+            _ if wanted_on_start && synced => RegisterAction::Nothing,
+            _ if managed.is_none() => RegisterAction::Nothing,
+            _ if on_start && (synced || !self.at_start.contains(name)) => RegisterAction::Nothing,
+            None => RegisterAction::Delete,
+            Some(wanted) if *stored.field("spec") == wanted.local_spec() => RegisterAction::Nothing,
+            Some(wanted) => RegisterAction::Update(wanted.clone()),
         }
     }
 }
@@ -274,7 +274,7 @@ mod tests {
         ];
         let name = name_of(&version());
         for (wanted, stored, at_start, synced, expected) in cases {
-            let mut state = State::default();
+            let mut state = AutoregisterState::default();
             if let Some(managed) = wanted {
                 state.wanted.insert(name.clone(), ApiService::local(version(), CUSTOM, *managed));
             }
@@ -287,10 +287,10 @@ mod tests {
                 object_of(&service)
             });
             let done = match state.action(&name, stored.as_ref()) {
-                Action::Nothing => "nothing",
-                Action::Create(_) => "create",
-                Action::Update(_) => "update",
-                Action::Delete => "delete",
+                RegisterAction::Nothing => "nothing",
+                RegisterAction::Create(_) => "create",
+                RegisterAction::Update(_) => "update",
+                RegisterAction::Delete => "delete",
             };
             assert_eq!(done, *expected, "{wanted:?} {stored:?} at start: {at_start}, synced: {synced}");
         }
@@ -299,9 +299,9 @@ mod tests {
     #[test]
     fn what_is_as_it_should_be_is_left_alone() {
         let service = ApiService::local(version(), CUSTOM, Managed::Always);
-        let mut state = State::default();
+        let mut state = AutoregisterState::default();
         state.wanted.insert(service.name.clone(), service.clone());
-        assert_eq!(state.action(&service.name, Some(&object_of(&service))), Action::Nothing);
+        assert_eq!(state.action(&service.name, Some(&object_of(&service))), RegisterAction::Nothing);
     }
 
     #[test]

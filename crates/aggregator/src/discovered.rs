@@ -39,8 +39,8 @@ pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
         let known = backend.discovered();
         let known = known.as_ref().filter(|known| known.current);
         let (new, wait) = match fetch(&backend, if known.is_some() { &etag } else { "" }).await {
-            Ok(Answer::Unchanged) => (known.map(|known| Discovered::clone(known)), REFRESH_INTERVAL),
-            Ok(Answer::Resources(resources, new_etag)) => {
+            Ok(DiscoveryAnswer::Unchanged) => (known.map(|known| Discovered::clone(known)), REFRESH_INTERVAL),
+            Ok(DiscoveryAnswer::Resources(resources, new_etag)) => {
                 etag = new_etag;
                 (Some(Discovered { resources, current: true }), REFRESH_INTERVAL)
             }
@@ -60,23 +60,23 @@ pub async fn refresh(aggregator: Arc<Aggregator>, backend: Arc<Backend>) {
     }
 }
 
-enum Answer {
+enum DiscoveryAnswer {
     Unchanged,
     Resources(Vec<Value>, String),
 }
 
-async fn fetch(backend: &Backend, etag: &str) -> Result<Answer, String> {
+async fn fetch(backend: &Backend, etag: &str) -> Result<DiscoveryAnswer, String> {
     let (limit, timeout, user) = (DOCUMENT_BYTES_MAX, TIMEOUT, aggregator_user());
     let fetch = Fetch { method: Method::GET, path: "/apis", accept: AGGREGATED, etag, limit, timeout, user };
     let fetched = backend.fetch(fetch).await?;
     let header = |name: &str| fetched.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     match fetched.status {
-        StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(Answer::Unchanged),
+        StatusCode::NOT_MODIFIED if !etag.is_empty() => return Ok(DiscoveryAnswer::Unchanged),
         StatusCode::SERVICE_UNAVAILABLE => return Err("service returned non-success response code: 503".into()),
         StatusCode::OK if is_aggregated(header("content-type")) => {
             let document =
                 decode(&fetched.body, &GroupVersionKind::new("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"))?;
-            return Ok(Answer::Resources(own_part(backend, &document), header("etag").to_string()));
+            return Ok(DiscoveryAnswer::Resources(own_part(backend, &document), header("etag").to_string()));
         }
         _ => {}
     }
@@ -89,7 +89,7 @@ async fn fetch(backend: &Backend, etag: &str) -> Result<Answer, String> {
         return Err(format!("failed to download legacy discovery for {path}: {}", fetched.status));
     }
     let document = decode(&fetched.body, &GroupVersionKind::new("", "v1", "APIResourceList"))?;
-    Ok(Answer::Resources(from_plain(&document)?, String::new()))
+    Ok(DiscoveryAnswer::Resources(from_plain(&document)?, String::new()))
 }
 
 /// Reads a document as one of its kind: what does not belong there is left out, what has the wrong type is an error.

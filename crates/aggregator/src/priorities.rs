@@ -13,10 +13,10 @@ pub struct Priority {
 pub const CUSTOM: Priority = Priority { group: 1000, version: 100 };
 
 /// A group, its priority, and the priorities of its versions.
-type Row = (&'static str, i64, &'static [(&'static str, i64)]);
+type PriorityRow = (&'static str, i64, &'static [(&'static str, i64)]);
 
 /// Those of built-in groups. `apiregistration.k8s.io` is not among them: it has no APIService and is always listed first.
-const BUILTIN: &[Row] = &[
+const BUILTIN: &[PriorityRow] = &[
     ("", 18000, &[("v1", 1)]),
     ("apps", 17800, &[("v1", 15)]),
     ("events.k8s.io", 17750, &[("v1", 15), ("v1beta1", 5)]),

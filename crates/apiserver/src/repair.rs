@@ -28,7 +28,7 @@ const NETWORKING: &str = "networking.k8s.io";
 
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Work {
+enum RepairWork {
     Service { namespace: Str, name: Str },
     Address { name: Str },
 }
@@ -36,11 +36,11 @@ enum Work {
 /// Repairs for as long as the tasks run.
 pub fn run(allocation: Arc<Allocation>, api: &Arc<Api>, hostname: &str, tasks: &mut JoinSet<()>) {
     let recorder = Arc::new(Recorder::new(api.clone(), hostname));
-    let queue: Arc<Queue<Work>> = Arc::new(Queue::new());
+    let queue: Arc<Queue<RepairWork>> = Arc::new(Queue::new());
     tasks.spawn(repair_ports(allocation.clone(), recorder.clone()));
-    let service = |namespace, name| Work::Service { namespace, name };
+    let service = |namespace, name| RepairWork::Service { namespace, name };
     tasks.spawn(follow(api.clone(), "", "services", queue.clone(), service));
-    let address = |_, name| Work::Address { name };
+    let address = |_, name| RepairWork::Address { name };
     tasks.spawn(follow(api.clone(), NETWORKING, "ipaddresses", queue.clone(), address));
     tasks.spawn(work(allocation, api.clone(), queue, recorder));
 }
@@ -65,8 +65,8 @@ async fn follow(
     api: Arc<Api>,
     group: &'static str,
     resource: &'static str,
-    queue: Arc<Queue<Work>>,
-    of: fn(Str, Str) -> Work,
+    queue: Arc<Queue<RepairWork>>,
+    of: fn(Str, Str) -> RepairWork,
 ) {
     let Some(storage) = api.catalog.load().stored(group, resource).cloned() else { return };
     loop {
@@ -93,7 +93,7 @@ async fn follow(
     }
 }
 
-async fn work(allocation: Arc<Allocation>, api: Arc<Api>, queue: Arc<Queue<Work>>, recorder: Arc<Recorder>) {
+async fn work(allocation: Arc<Allocation>, api: Arc<Api>, queue: Arc<Queue<RepairWork>>, recorder: Arc<Recorder>) {
     loop {
         let next = queue.next().await;
         match look(&allocation, &api, &next, &recorder).await {
@@ -117,19 +117,19 @@ async fn work(allocation: Arc<Allocation>, api: Arc<Api>, queue: Arc<Queue<Work>
 async fn look(
     allocation: &Allocation,
     api: &Arc<Api>,
-    work: &Work,
+    work: &RepairWork,
     recorder: &Recorder,
 ) -> Result<Option<Duration>, Status> {
     let snapshot = api.snapshot();
     match work {
-        Work::Service { namespace, name } => {
+        RepairWork::Service { namespace, name } => {
             let Some(service) = snapshot.get("", "services", namespace, name) else { return Ok(None) };
             for finding in allocation.check_service(&snapshot, &service).await? {
                 recorder.record(&finding).await;
             }
             Ok(None)
         }
-        Work::Address { name } => {
+        RepairWork::Address { name } => {
             let Some(address) = snapshot.get(NETWORKING, "ipaddresses", "", name) else { return Ok(None) };
             let checked = allocation.check_address(&snapshot, &address, api.clock.now()).await?;
             if let Some(finding) = &checked.finding {

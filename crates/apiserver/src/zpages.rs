@@ -34,7 +34,7 @@ pub struct Zpages {
 
 /// How a page is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum PageForm {
     Text,
     Structured(Media),
 }
@@ -54,16 +54,16 @@ impl Zpages {
         }
     }
 
-    fn forms(&self) -> impl Iterator<Item = Form> {
-        let cbor = self.cbor.then_some(Form::Structured(Media::Cbor));
-        [Form::Structured(Media::Json), Form::Structured(Media::Yaml), Form::Text].into_iter().chain(cbor)
+    fn forms(&self) -> impl Iterator<Item = PageForm> {
+        let cbor = self.cbor.then_some(PageForm::Structured(Media::Cbor));
+        [PageForm::Structured(Media::Json), PageForm::Structured(Media::Yaml), PageForm::Text].into_iter().chain(cbor)
     }
 
     /// The first clause of the Accept header that can be honoured: text as it is, everything else as a versioned kind.
-    fn negotiate<'a>(&self, call: &'a Call, kind: &str) -> Option<(Form, Option<AskedKind<'a>>)> {
+    fn negotiate<'a>(&self, call: &'a Call, kind: &str) -> Option<(PageForm, Option<AskedKind<'a>>)> {
         let asked = accept::header(&call.headers);
         if asked.trim().is_empty() {
-            return Some((Form::Text, None));
+            return Some((PageForm::Text, None));
         }
         accept::parse(asked).iter().find_map(|clause| {
             self.forms().filter(|form| clause.covers(form.content_type())).find_map(|form| {
@@ -72,8 +72,8 @@ impl Zpages {
                     wanted.group == GROUP && wanted.kind == kind && matches!(wanted.version, "v1alpha1" | "v1beta1")
                 };
                 let allowed = match form {
-                    Form::Text => convert.is_none(),
-                    Form::Structured(_) => convert.is_some_and(known),
+                    PageForm::Text => convert.is_none(),
+                    PageForm::Structured(_) => convert.is_some_and(known),
                 };
                 allowed.then_some((form, convert))
             })
@@ -82,12 +82,12 @@ impl Zpages {
 
     fn answer_page(&self, call: &Call, kind: &str, text: &str, mut page: Value) -> Reply {
         let Some((form, convert)) = self.negotiate(call, kind) else {
-            let all: Vec<&str> = self.forms().map(Form::content_type).collect();
+            let all: Vec<&str> = self.forms().map(PageForm::content_type).collect();
             let status =
                 Status::not_acceptable(format!("only the following media types are accepted: {}", all.join(", ")));
             return rest::failure(&status, &Accept::of_status(&call.headers, &call.query));
         };
-        let (Form::Structured(media), Some(convert)) = (form, convert) else {
+        let (PageForm::Structured(media), Some(convert)) = (form, convert) else {
             return Reply::text(StatusCode::OK, text.to_string());
         };
         page.set(&["apiVersion"], format!("{GROUP}/{}", convert.version));
@@ -164,18 +164,18 @@ fn head(page: &str) -> String {
     )
 }
 
-impl Form {
+impl PageForm {
     fn content_type(self) -> &'static str {
         match self {
-            Form::Text => "text/plain",
-            Form::Structured(media) => media.content_type(),
+            PageForm::Text => "text/plain",
+            PageForm::Structured(media) => media.content_type(),
         }
     }
 
     fn media(self) -> Media {
         match self {
-            Form::Text => Media::Json,
-            Form::Structured(media) => media,
+            PageForm::Text => Media::Json,
+            PageForm::Structured(media) => media,
         }
     }
 }

@@ -63,11 +63,11 @@ impl Stages {
 /// A policy that can be evaluated. The first rule that matches decides; a request that none matches is not recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    rules: Vec<Rule>,
+    rules: Vec<PolicyRule>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Rule {
+struct PolicyRule {
     decision: Decision,
     users: Vec<Str>,
     groups: Vec<Str>,
@@ -103,7 +103,7 @@ impl Policy {
         let decision = Decision { level: Level::Metadata, omit_stages: Stages::default(), omit_managed_fields: false };
         let (users, groups, verbs, namespaces) = Default::default();
         let (resources, paths) = Default::default();
-        Policy { rules: vec![Rule { decision, users, groups, verbs, namespaces, resources, paths }] }
+        Policy { rules: vec![PolicyRule { decision, users, groups, verbs, namespaces, resources, paths }] }
     }
 
     /// Reads a policy file, YAML or JSON.
@@ -121,7 +121,8 @@ impl Policy {
         let omit_stages = Stages::read(object.list_at(&["omitStages"]));
         let omit_managed_fields = object.field("omitManagedFields").as_bool().unwrap_or(false);
         let defaults = Decision { level: Level::None, omit_stages, omit_managed_fields };
-        let rules: Vec<Rule> = object.list_at(&["rules"]).iter().map(|rule| Rule::read(rule, defaults)).collect();
+        let rules: Vec<PolicyRule> =
+            object.list_at(&["rules"]).iter().map(|rule| PolicyRule::read(rule, defaults)).collect();
         if rules.is_empty() { Err(PolicyError::NoRules) } else { Ok(Policy { rules }) }
     }
 
@@ -138,15 +139,15 @@ impl Policy {
     }
 }
 
-impl Rule {
-    fn read(rule: &Value, defaults: Decision) -> Rule {
+impl PolicyRule {
+    fn read(rule: &Value, defaults: Decision) -> PolicyRule {
         let stages = Stages::read(rule.list_at(&["omitStages"]));
         let resources = |entry: &Value| GroupResources {
             group: entry.str_at(&["group"]).into(),
             resources: strings(entry, "resources"),
             names: strings(entry, "resourceNames"),
         };
-        Rule {
+        PolicyRule {
             decision: Decision {
                 level: Level::parse(rule.str_at(&["level"])).unwrap_or(Level::None),
                 omit_stages: defaults.omit_stages.union(stages),

@@ -11,10 +11,10 @@ pub const CONDITIONS_MAX: usize = 64;
 
 /// Compiled match conditions. None at all hold always.
 #[derive(Debug, Default)]
-pub struct Conditions(Vec<Condition>);
+pub struct Conditions(Vec<CompiledCondition>);
 
 #[derive(Debug)]
-struct Condition {
+struct CompiledCondition {
     text: String,
     program: Arc<Program>,
 }
@@ -43,7 +43,7 @@ impl Conditions {
             return Err(format!("must evaluate to bool but got {got}"));
         }
         let program = compiled.program.map_err(|why| format!("program instantiation failed: {why}"))?;
-        self.0.push(Condition { text: text.to_string(), program });
+        self.0.push(CompiledCondition { text: text.to_string(), program });
         Ok(())
     }
 

@@ -94,7 +94,7 @@ impl Webhook {
             let called = self.call(body).await;
             let result = match &called {
                 Ok(_) => "success",
-                Err(Failure { timed_out: true, .. }) => "timeout",
+                Err(FailedCall { timed_out: true, .. }) => "timeout",
                 Err(_) => "error",
             };
             self.meters.called(&self.settings.name, result, began.elapsed());
@@ -117,7 +117,7 @@ impl Webhook {
         }
     }
 
-    async fn call(&self, body: &Bytes) -> Result<Answer, Failure> {
+    async fn call(&self, body: &Bytes) -> Result<Answer, FailedCall> {
         let request = Request {
             url: &self.url,
             address: None,
@@ -125,8 +125,8 @@ impl Webhook {
             deadline: Instant::now() + self.settings.timeout,
             response_bytes_max: RESPONSE_BYTES_MAX,
         };
-        let bytes = self.client.post(&request).await.map_err(Failure::of)?;
-        Answer::read(&bytes, self.settings.version).map_err(|message| Failure {
+        let bytes = self.client.post(&request).await.map_err(FailedCall::of)?;
+        Answer::read(&bytes, self.settings.version).map_err(|message| FailedCall {
             message,
             may_pass: false,
             timed_out: false,
@@ -265,15 +265,15 @@ fn boolean(status: &Value, field: &str) -> Result<bool, String> {
 }
 
 /// A call without an answer.
-struct Failure {
+struct FailedCall {
     message: String,
     /// Whether the same call may succeed a little later.
     may_pass: bool,
     timed_out: bool,
 }
 
-impl Failure {
-    fn of(error: CallError) -> Failure {
+impl FailedCall {
+    fn of(error: CallError) -> FailedCall {
         let message = error.to_string();
         let (may_pass, timed_out) = match &error {
             CallError::Status(status) => {
@@ -287,7 +287,7 @@ impl Failure {
             }
             CallError::Response(_) => (false, false),
         };
-        Failure { message, may_pass, timed_out }
+        FailedCall { message, may_pass, timed_out }
     }
 }
 

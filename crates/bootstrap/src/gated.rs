@@ -9,18 +9,18 @@ const TABLE: &str = include_str!("../data/gated.txt");
 
 /// Adds what the gates that are on bring, and removes what the default objects have because of gates that are off.
 pub fn apply(features: &Features, objects: &mut Vec<(&'static str, Value)>) {
-    for Line { gates, change } in lines() {
+    for GatedLine { gates, change } in lines() {
         let is_on = gates.split('+').all(|gate| features.enabled(gate));
         match change {
-            Change::Object { resource, object } => {
+            GatedChange::Object { resource, object } => {
                 if is_on {
                     objects.push((resource, object));
                 }
             }
-            Change::Only { resource, name } => {
+            GatedChange::Only { resource, name } => {
                 objects.retain(|(of, object)| is_on || *of != resource || object.name() != name);
             }
-            Change::Rule { role, at, rule } => {
+            GatedChange::Rule { role, at, rule } => {
                 let Some(rules) = role_in(objects, role) else { continue };
                 let rules = rules.slot(&["rules"]).make_list();
                 let found = rules.iter().position(|known| *known == rule);
@@ -30,7 +30,7 @@ pub fn apply(features: &Features, objects: &mut Vec<(&'static str, Value)>) {
                     (true, Some(_)) | (false, None) => {}
                 }
             }
-            Change::Url { role, path } => {
+            GatedChange::Url { role, path } => {
                 let Some(role) = role_in(objects, role).filter(|_| !is_on) else { continue };
                 for rule in role.slot(&["rules"]).make_list() {
                     rule.slot(&["nonResourceURLs"]).make_list().retain(|url| url.as_str() != Some(path));
@@ -46,38 +46,38 @@ fn role_in<'o>(objects: &'o mut [(&'static str, Value)], name: &str) -> Option<&
 }
 
 /// A line of the table.
-struct Line {
+struct GatedLine {
     /// Several are joined by `+`.
     gates: &'static str,
-    change: Change,
+    change: GatedChange,
 }
 
-enum Change {
+enum GatedChange {
     Rule { role: &'static str, at: Option<usize>, rule: Value },
     Url { role: &'static str, path: &'static str },
     Only { resource: &'static str, name: &'static str },
     Object { resource: &'static str, object: Value },
 }
 
-fn lines() -> impl Iterator<Item = Line> {
+fn lines() -> impl Iterator<Item = GatedLine> {
     rows(TABLE).filter_map(parse)
 }
 
-fn parse(line: &'static str) -> Option<Line> {
+fn parse(line: &'static str) -> Option<GatedLine> {
     let (gates, rest) = line.split_once(' ')?;
     let (what, rest) = rest.split_once(' ')?;
     let (first, rest) = rest.split_once(' ')?;
     let change = match what {
         "rule" => {
             let (at, rule) = rest.split_once(' ')?;
-            Change::Rule { role: first, at: at.parse().ok(), rule: json(rule)? }
+            GatedChange::Rule { role: first, at: at.parse().ok(), rule: json(rule)? }
         }
-        "url" => Change::Url { role: first, path: rest },
-        "only" => Change::Only { resource: first, name: rest },
-        "object" => Change::Object { resource: first, object: json(rest)? },
+        "url" => GatedChange::Url { role: first, path: rest },
+        "only" => GatedChange::Only { resource: first, name: rest },
+        "object" => GatedChange::Object { resource: first, object: json(rest)? },
         _ => return None,
     };
-    Some(Line { gates, change })
+    Some(GatedLine { gates, change })
 }
 
 #[cfg(test)]
@@ -101,9 +101,9 @@ mod tests {
         let known: Vec<_> = objects::defaults().collect();
         for line in lines() {
             let (resource, name) = match &line.change {
-                Change::Rule { role, .. } | Change::Url { role, .. } => ("clusterroles", *role),
-                Change::Only { resource, name } => (*resource, *name),
-                Change::Object { .. } => continue,
+                GatedChange::Rule { role, .. } | GatedChange::Url { role, .. } => ("clusterroles", *role),
+                GatedChange::Only { resource, name } => (*resource, *name),
+                GatedChange::Object { .. } => continue,
             };
             assert!(known.iter().any(|(of, object)| *of == resource && object.name() == name), "{name}");
         }

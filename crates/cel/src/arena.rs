@@ -29,9 +29,9 @@ pub struct Arena {
 }
 
 /// JSON that objects keep as text, by where the text is: it is read once, however often an expression looks at it.
-type Chain = OnceCell<Box<Opened>>;
+type Chain = OnceCell<Box<OpenedRaw>>;
 
-struct Opened {
+struct OpenedRaw {
     text: *const u8,
     value: Value,
     next: Chain,
@@ -109,7 +109,7 @@ impl Arena {
         // Texts are at least 8 bytes apart.
         let mut chain = &chains[(text as usize >> 3) % CHAINS];
         loop {
-            let make = || Box::new(Opened { text, value: codec::json::open(raw), next: Chain::new() });
+            let make = || Box::new(OpenedRaw { text, value: codec::json::open(raw), next: Chain::new() });
             let opened = chain.get_or_init(make);
             if opened.text == text {
                 return &opened.value;

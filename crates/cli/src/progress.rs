@@ -25,7 +25,7 @@ pub struct Progress {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ProgressOutput {
     Terminal,
     Log,
     Json,
@@ -34,14 +34,14 @@ enum Place {
 impl Progress {
     pub fn show(output: Output, meter: &Arc<Meter>) -> Progress {
         let place = match output {
-            Output::Json => Place::Json,
-            Output::Text if is_terminal() => Place::Terminal,
-            Output::Text => Place::Log,
+            Output::Json => ProgressOutput::Json,
+            Output::Text if is_terminal() => ProgressOutput::Terminal,
+            Output::Text => ProgressOutput::Log,
         };
         let (end, ended) = mpsc::channel();
         let meter = meter.clone();
         let thread = std::thread::Builder::new().name("progress".into()).spawn(move || {
-            let mut pace = Pace::default();
+            let mut pace = ProgressPace::default();
             let mut shown = false;
             while ended.recv_timeout(place.interval()) == Err(RecvTimeoutError::Timeout) {
                 let sight = pace.look(meter.reached(), Instant::now());
@@ -50,7 +50,7 @@ impl Progress {
                     place.print(&sight);
                 }
             }
-            if shown && place == Place::Terminal {
+            if shown && place == ProgressOutput::Terminal {
                 print("\r\x1b[K");
             }
         });
@@ -79,31 +79,31 @@ fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-impl Place {
+impl ProgressOutput {
     fn interval(self) -> Duration {
         match self {
-            Place::Terminal => TERMINAL_INTERVAL,
-            Place::Log => LOG_INTERVAL,
-            Place::Json => JSON_INTERVAL,
+            ProgressOutput::Terminal => TERMINAL_INTERVAL,
+            ProgressOutput::Log => LOG_INTERVAL,
+            ProgressOutput::Json => JSON_INTERVAL,
         }
     }
 
     fn print(self, sight: &Sight) {
         match self {
-            Place::Terminal => print(&format!("\r{}{}\x1b[K", sight.bar(), sight.line())),
-            Place::Log => print(&format!("{}\n", sight.line())),
-            Place::Json => print(&format!("{}\n", json(&sight.json()))),
+            ProgressOutput::Terminal => print(&format!("\r{}{}\x1b[K", sight.bar(), sight.line())),
+            ProgressOutput::Log => print(&format!("{}\n", sight.line())),
+            ProgressOutput::Json => print(&format!("{}\n", json(&sight.json()))),
         }
     }
 }
 
 /// Since when the present step goes on, from which its rate follows.
 #[derive(Default)]
-struct Pace {
+struct ProgressPace {
     began: Option<(Reached, Instant)>,
 }
 
-impl Pace {
+impl ProgressPace {
     fn look(&mut self, reached: Reached, now: Instant) -> Sight {
         let (first, began) = match self.began {
             Some((first, began)) if first.step == reached.step && first.done <= reached.done => (first, began),
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_pace_is_that_of_the_present_step() {
         let start = Instant::now();
-        let mut pace = Pace::default();
+        let mut pace = ProgressPace::default();
         let reading = |done, bytes| Reached { step: Step::Records, done, all: 100, bytes };
         for (seconds, reached, line, percent) in [
             (0, reading(10, 1_000), "reading 10 %, 1000 bytes", 10),

@@ -8,11 +8,11 @@ use schema::{Struct, Types};
 /// a few words per level and nothing per field.
 pub(crate) struct Place<'a> {
     parent: Option<&'a Place<'a>>,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Root,
     Field {
         of: &'a Struct,
@@ -26,23 +26,23 @@ enum Step<'a> {
 
 impl<'a> Place<'a> {
     pub fn root() -> Place<'a> {
-        Place { parent: None, step: Step::Root }
+        Place { parent: None, step: PathStep::Root }
     }
 
     pub fn field(&'a self, of: &'a Struct, name: &'a str) -> Place<'a> {
-        Place { parent: Some(self), step: Step::Field { of, name } }
+        Place { parent: Some(self), step: PathStep::Field { of, name } }
     }
 
     pub fn index(&'a self, index: usize) -> Place<'a> {
-        Place { parent: Some(self), step: Step::Index(index) }
+        Place { parent: Some(self), step: PathStep::Index(index) }
     }
 
     pub fn key(&'a self, key: &'a str) -> Place<'a> {
-        Place { parent: Some(self), step: Step::Key(key) }
+        Place { parent: Some(self), step: PathStep::Key(key) }
     }
 
     pub fn fresh(&'a self) -> Place<'a> {
-        Place { parent: Some(self), step: Step::Fresh }
+        Place { parent: Some(self), step: PathStep::Fresh }
     }
 
     /// The path of a key below this place, as strict decoding prints it.
@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
         StrictPath { place: self, key }
     }
 
-    fn steps(&self) -> Vec<Step<'a>> {
+    fn steps(&self) -> Vec<PathStep<'a>> {
         let mut steps = vec![self.step];
         let mut place = self.parent;
         while let Some(next) = place {
@@ -73,15 +73,15 @@ impl<'a> Place<'a> {
         let mut names: Vec<&str> = Vec::new();
         for step in self.steps() {
             match step {
-                Step::Field { of, name } => {
+                PathStep::Field { of, name } => {
                     embedded_names(types, of, name, &mut names);
                     names.push(name);
                     if !fresh || holder.is_none() {
                         holder = Some(of);
                     }
                 }
-                Step::Fresh => fresh = true,
-                Step::Root | Step::Index(_) | Step::Key(_) => {}
+                PathStep::Fresh => fresh = true,
+                PathStep::Root | PathStep::Index(_) | PathStep::Key(_) => {}
             }
         }
         match holder {
@@ -127,12 +127,12 @@ struct StrictPath<'k, 'a> {
 impl fmt::Display for StrictPath<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
-        for step in self.place.steps().into_iter().chain([Step::Key(self.key)]) {
+        for step in self.place.steps().into_iter().chain([PathStep::Key(self.key)]) {
             match step {
-                Step::Root | Step::Fresh => continue,
-                Step::Index(index) => write!(f, "[{index}]")?,
-                Step::Field { name, .. } | Step::Key(name) if first => f.write_str(name)?,
-                Step::Field { name, .. } | Step::Key(name) => write!(f, ".{name}")?,
+                PathStep::Root | PathStep::Fresh => continue,
+                PathStep::Index(index) => write!(f, "[{index}]")?,
+                PathStep::Field { name, .. } | PathStep::Key(name) if first => f.write_str(name)?,
+                PathStep::Field { name, .. } | PathStep::Key(name) => write!(f, ".{name}")?,
             }
             first = false;
         }

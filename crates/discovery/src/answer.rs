@@ -33,11 +33,11 @@ struct Shared {
     peers: Option<Arc<Peers>>,
     /// Where clients reach this server: host and port.
     address: String,
-    latest: ArcSwapOption<Snapshot>,
+    latest: ArcSwapOption<DiscoverySnapshot>,
 }
 
 /// What was made of one catalog. It does not keep the catalog, so that the resources of an old one are dropped.
-struct Snapshot {
+struct DiscoverySnapshot {
     catalog: Weak<Catalog>,
     /// That of the aggregator.
     generation: u64,
@@ -96,7 +96,7 @@ impl Discovery {
 
 impl Shared {
     /// The catalog of this moment and what was made of it.
-    fn snapshot(&self) -> (Arc<Catalog>, Arc<Snapshot>) {
+    fn snapshot(&self) -> (Arc<Catalog>, Arc<DiscoverySnapshot>) {
         let catalog = self.api.catalog.load_full();
         let generation = self.aggregator.as_ref().map_or(0, |aggregator| aggregator.generation());
         let peer_generation = self.peers.as_ref().map_or(0, |peers| peers.generation());
@@ -110,7 +110,7 @@ impl Shared {
         // Two requests that come at once may both get here: what they make is the same, and one of them is kept.
         let documents =
             Documents::new(&catalog, &self.specifications(), latest.as_ref().map(|latest| &latest.documents));
-        let snapshot = Arc::new(Snapshot {
+        let snapshot = Arc::new(DiscoverySnapshot {
             catalog: Arc::downgrade(&catalog),
             generation,
             peer_generation,
@@ -176,7 +176,7 @@ impl Shared {
     /// The document of this server and its peers, unless the client wants this server's alone.
     fn with_peers<'a>(
         &self,
-        snapshot: &'a Snapshot,
+        snapshot: &'a DiscoverySnapshot,
         own: &'a aggregated::Document,
         profile: &str,
     ) -> &'a aggregated::Document {

@@ -36,7 +36,7 @@ pub struct FlowSettings {
 /// API Priority and Fairness.
 pub struct Flow {
     settings: FlowSettings,
-    configuration: ArcSwap<Configuration>,
+    configuration: ArcSwap<FlowConfiguration>,
     /// Held while the configuration or the limits change.
     changing: Mutex<()>,
     pub watches: Watches,
@@ -47,7 +47,7 @@ pub struct Flow {
 
 /// Schemas in matching order, and all levels by name.
 #[derive(Default)]
-pub(crate) struct Configuration {
+pub(crate) struct FlowConfiguration {
     routes: Vec<Arc<Route>>,
     pub levels: Vec<Arc<Level>>,
 }
@@ -283,11 +283,11 @@ impl Flow {
         kept.sort_by(|a, b| a.name.cmp(&b.name));
         self.share(&kept);
         self.divide(&kept, now);
-        self.configuration.store(Arc::new(Configuration { routes, levels: kept }));
+        self.configuration.store(Arc::new(FlowConfiguration { routes, levels: kept }));
     }
 
     /// The level of that name as it was, with its requests, under its new configuration.
-    fn level(&self, old: &Configuration, configured: PriorityLevel, now: Instant) -> Arc<Level> {
+    fn level(&self, old: &FlowConfiguration, configured: PriorityLevel, now: Instant) -> Arc<Level> {
         match old.levels.iter().find(|level| level.name == configured.name) {
             Some(level) => {
                 level.quiescing.store(false, Ordering::Relaxed);
@@ -343,7 +343,7 @@ impl Flow {
             over.iter().for_each(|level| self.forget(&level.name));
             self.share(&levels);
             let routes = configuration.routes.clone();
-            self.configuration.store(Arc::new(Configuration { routes, levels: levels.clone() }));
+            self.configuration.store(Arc::new(FlowConfiguration { routes, levels: levels.clone() }));
         }
         self.divide(&levels, Instant::now());
     }
@@ -368,7 +368,7 @@ impl Flow {
         }
     }
 
-    pub(crate) fn snapshot(&self) -> Arc<Configuration> {
+    pub(crate) fn snapshot(&self) -> Arc<FlowConfiguration> {
         self.configuration.load_full()
     }
 
@@ -379,7 +379,7 @@ impl Flow {
     }
 }
 
-impl Configuration {
+impl FlowConfiguration {
     /// The first schema that matches; catch-all takes every request that no other does.
     fn classify(&self, info: &RequestInfo, user: &User) -> &Arc<Route> {
         let matching = self.routes.iter().find(|route| route.schema.matches(info, user));

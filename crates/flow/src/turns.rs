@@ -40,11 +40,11 @@ struct State {
     /// The virtual time of the latest turn.
     clock: u64,
     /// Levels that have gone leave their places empty for later ones.
-    levels: Vec<Option<Place>>,
+    levels: Vec<Option<TurnPlace>>,
 }
 
 /// What is known of a level.
-struct Place {
+struct TurnPlace {
     level: Weak<Level>,
     /// Whether requests of the level have seats and wait for a turn.
     waits: bool,
@@ -123,7 +123,7 @@ pub struct LevelTurns {
 impl LevelTurns {
     pub fn new(turns: &Arc<Turns>, level: Weak<Level>) -> LevelTurns {
         let mut state = turns.state.lock();
-        let place = Some(Place { level, waits: false, next: 0 });
+        let place = Some(TurnPlace { level, waits: false, next: 0 });
         let at = match state.levels.iter().position(Option::is_none) {
             Some(at) => at,
             None => {

@@ -3,24 +3,24 @@
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
 /// A named class and whether it is negated.
-pub struct Named {
+pub struct NamedClass {
     pub ranges: &'static [(char, char)],
     pub negated: bool,
 }
 
 /// The class of the letter after a backslash.
-pub fn perl(letter: char) -> Option<Named> {
+pub fn perl(letter: char) -> Option<NamedClass> {
     let ranges: &[(char, char)] = match letter.to_ascii_lowercase() {
         'd' => &[('0', '9')],
         's' => &[('\t', '\n'), ('\x0c', '\r'), (' ', ' ')],
         'w' => &[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')],
         _ => return None,
     };
-    Some(Named { ranges, negated: letter.is_ascii_uppercase() })
+    Some(NamedClass { ranges, negated: letter.is_ascii_uppercase() })
 }
 
 /// The class of a POSIX name, which may begin with `^`.
-pub fn posix(name: &str) -> Option<Named> {
+pub fn posix(name: &str) -> Option<NamedClass> {
     let (name, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
     let ranges: &[(char, char)] = match name {
         "alnum" => &[('0', '9'), ('A', 'Z'), ('a', 'z')],
@@ -39,10 +39,10 @@ pub fn posix(name: &str) -> Option<Named> {
         "xdigit" => &[('0', '9'), ('A', 'F'), ('a', 'f')],
         _ => return None,
     };
-    Some(Named { ranges, negated })
+    Some(NamedClass { ranges, negated })
 }
 
-impl Named {
+impl NamedClass {
     pub fn class(&self, fold: bool) -> ClassUnicode {
         let mut class = ClassUnicode::new(self.ranges.iter().map(|(low, high)| ClassUnicodeRange::new(*low, *high)));
         if fold {

@@ -116,17 +116,17 @@ pub(crate) fn is_plain_domain(name: &str) -> bool {
 /// Checks the names of each certificate of a chain, the leaf first, against the constraints of those above it. Err is what Go
 /// says.
 pub(crate) fn check(chain: &[&Certificate]) -> Result<(), String> {
-    let limits: Vec<(usize, Limits<'_>)> = chain
+    let limits: Vec<(usize, ConstraintLimits<'_>)> = chain
         .iter()
         .enumerate()
         .filter(|(_, certificate)| certificate.extensions.has_name_constraints())
-        .map(|(at, certificate)| (at, Limits::new(&certificate.extensions.constraints)))
+        .map(|(at, certificate)| (at, ConstraintLimits::new(&certificate.extensions.constraints)))
         .collect();
     for (at, certificate) in chain.iter().enumerate() {
         if certificate.extensions.alternative_names().is_none() {
             continue;
         }
-        let above: Vec<&Limits<'_>> =
+        let above: Vec<&ConstraintLimits<'_>> =
             limits.iter().filter(|(place, _)| *place > at).map(|(_, limits)| limits).collect();
         if above.is_empty() {
             return Ok(());
@@ -190,17 +190,17 @@ fn domain_of(uri: &Url) -> Result<String, String> {
 }
 
 /// Constraints of one certificate, ready to be asked.
-struct Limits<'a> {
+struct ConstraintLimits<'a> {
     addresses: [Option<address::Set>; 2],
     dns: [Option<dns::Set<'a>>; 2],
     uris: [Option<dns::Set<'a>>; 2],
     emails: [Option<email::Set<'a>>; 2],
 }
 
-impl<'a> Limits<'a> {
-    fn new(constraints: &'a NameConstraints) -> Limits<'a> {
+impl<'a> ConstraintLimits<'a> {
+    fn new(constraints: &'a NameConstraints) -> ConstraintLimits<'a> {
         let NameConstraints { permitted, excluded } = constraints;
-        Limits {
+        ConstraintLimits {
             addresses: [&permitted.networks, &excluded.networks].map(|list| address::Set::new(list)),
             dns: [dns::Set::new(&permitted.dns, true), dns::Set::new(&excluded.dns, false)],
             uris: [dns::Set::new(&permitted.uris, true), dns::Set::new(&excluded.uris, false)],

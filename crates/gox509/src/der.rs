@@ -29,7 +29,7 @@ pub(crate) struct Reader<'a>(&'a [u8]);
 
 /// One element.
 #[derive(Clone, Copy)]
-pub(crate) struct Element<'a> {
+pub(crate) struct DerElement<'a> {
     pub tag: u8,
     pub contents: &'a [u8],
     /// With tag and length.
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         self.0
     }
 
-    pub fn any(&mut self) -> Option<Element<'a>> {
+    pub fn any(&mut self) -> Option<DerElement<'a>> {
         let (tag, first) = (*self.0.first()?, *self.0.get(1)?);
         if tag & 0x1f == 0x1f {
             return None;
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         };
         let whole = self.0.get(..header.checked_add(length)?)?;
         self.0 = self.0.get(whole.len()..)?;
-        Some(Element { tag, contents: whole.get(header..)?, whole })
+        Some(DerElement { tag, contents: whole.get(header..)?, whole })
     }
 
     /// The contents of the next element, which must have this tag.

@@ -40,23 +40,23 @@ pub fn decode(text: &[u8]) -> Option<(Block, &[u8])> {
     let mut rest = text;
     loop {
         match attempt(rest)? {
-            Attempt::Found(block, after) => return Some((block, after)),
-            Attempt::Skip(after) => rest = after,
+            BlockAttempt::Found(block, after) => return Some((block, after)),
+            BlockAttempt::Skip(after) => rest = after,
         }
     }
 }
 
-enum Attempt<'a> {
+enum BlockAttempt<'a> {
     Found(Block, &'a [u8]),
     /// The text up to the next `END` is no block; one may follow.
     Skip(&'a [u8]),
 }
 
 /// Looks at the text up to its first `END` line. None if there can be no block any more.
-fn attempt(text: &[u8]) -> Option<Attempt<'_>> {
+fn attempt(text: &[u8]) -> Option<BlockAttempt<'_>> {
     let end = find(text, END)?;
     let after_end = end + END.len();
-    let skip = || text.get(after_end..).map(Attempt::Skip);
+    let skip = || text.get(after_end..).map(BlockAttempt::Skip);
     // The last BEGIN before it: earlier ones have no end of their own.
     let Some(begin) = find_last(text.get(..end)?, BEGIN).filter(|at| *at == 0 || text.get(at - 1) == Some(&b'\n'))
     else {
@@ -85,7 +85,7 @@ fn attempt(text: &[u8]) -> Option<Attempt<'_>> {
     let encoded: Vec<u8> = data.iter().copied().filter(|byte| !b" \t\r\n".contains(byte)).collect();
     let Ok(bytes) = BASE64.decode(encoded) else { return skip() };
     let label = String::from_utf8_lossy(label).into_owned();
-    Some(Attempt::Found(Block { label, has_headers, bytes }, after))
+    Some(BlockAttempt::Found(Block { label, has_headers, bytes }, after))
 }
 
 /// What follows the END line, which goes on with the label, dashes and nothing else.

@@ -11,34 +11,34 @@ type Oid = Vec<u8>;
 
 /// A policy at one depth of the chain.
 #[derive(Clone, Debug, Default)]
-struct Node {
+struct PolicyNode {
     expected: Vec<Oid>,
     /// Policies at the depth above.
     parents: BTreeSet<Oid>,
 }
 
 /// The policies by depth, the trust anchor's first.
-struct Graph {
-    strata: Vec<BTreeMap<Oid, Node>>,
+struct PolicyGraph {
+    strata: Vec<BTreeMap<Oid, PolicyNode>>,
 }
 
-impl Graph {
-    fn new() -> Graph {
-        let root = Node { expected: vec![ANY_POLICY.to_vec()], parents: BTreeSet::new() };
-        Graph { strata: vec![BTreeMap::from([(ANY_POLICY.to_vec(), root)])] }
+impl PolicyGraph {
+    fn new() -> PolicyGraph {
+        let root = PolicyNode { expected: vec![ANY_POLICY.to_vec()], parents: BTreeSet::new() };
+        PolicyGraph { strata: vec![BTreeMap::from([(ANY_POLICY.to_vec(), root)])] }
     }
 
-    fn above(&self) -> Option<&BTreeMap<Oid, Node>> {
+    fn above(&self) -> Option<&BTreeMap<Oid, PolicyNode>> {
         self.strata.len().checked_sub(2).and_then(|at| self.strata.get(at))
     }
 
     fn insert(&mut self, policy: &[u8], expected: Vec<Oid>, parents: BTreeSet<Oid>) {
         if let Some(leaves) = self.strata.last_mut() {
-            leaves.insert(policy.to_vec(), Node { expected, parents });
+            leaves.insert(policy.to_vec(), PolicyNode { expected, parents });
         }
     }
 
-    fn leaf(&mut self, policy: &[u8]) -> Option<&mut Node> {
+    fn leaf(&mut self, policy: &[u8]) -> Option<&mut PolicyNode> {
         self.strata.last_mut()?.get_mut(policy)
     }
 
@@ -111,7 +111,7 @@ impl Graph {
 
     /// Whether any policy is left that counts: one whose only parent is `anyPolicy`, or `anyPolicy` itself at the end.
     fn is_any_valid(&self) -> bool {
-        let counts = |(policy, node): (&Oid, &Node)| {
+        let counts = |(policy, node): (&Oid, &PolicyNode)| {
             policy != ANY_POLICY && node.parents.len() == 1 && node.parents.contains(ANY_POLICY)
         };
         let at_the_end = self.strata.last().is_some_and(|leaves| leaves.contains_key(ANY_POLICY));
@@ -122,7 +122,7 @@ impl Graph {
 /// Whether a chain, the leaf first, satisfies what its certificates say about policies.
 pub(crate) fn are_valid(chain: &[&Certificate]) -> bool {
     let Some(length) = chain.len().checked_sub(1).filter(|length| *length > 0) else { return true };
-    let mut graph = Some(Graph::new());
+    let mut graph = Some(PolicyGraph::new());
     let start = i64::try_from(length).unwrap_or(i64::MAX) + 1;
     let (mut inhibit_any, mut explicit, mut mapping) = (start, start, start);
     for at in (0..length).rev() {

@@ -35,7 +35,7 @@ impl CertificateRequest {
 
     /// Err is what Go says, as far as it does not print its own types.
     pub fn parse(der: &[u8]) -> Result<CertificateRequest, String> {
-        let parts = Parts::read(der).ok_or_else(|| malformed(der))?;
+        let parts = RequestParts::read(der).ok_or_else(|| malformed(der))?;
         let key = certificate::key(parts.key)?;
         let subject = Name::read_of_request(parts.subject)?;
         check_extensions(parts.attributes)?;
@@ -56,7 +56,7 @@ impl CertificateRequest {
     }
 }
 
-struct Parts<'a> {
+struct RequestParts<'a> {
     signed: &'a [u8],
     subject: &'a [u8],
     key: &'a [u8],
@@ -65,8 +65,8 @@ struct Parts<'a> {
     signature: Vec<u8>,
 }
 
-impl<'a> Parts<'a> {
-    fn read(der: &'a [u8]) -> Option<Parts<'a>> {
+impl<'a> RequestParts<'a> {
+    fn read(der: &'a [u8]) -> Option<RequestParts<'a>> {
         let mut input = Reader::new(der);
         let mut outer = input.take(SEQUENCE).filter(|_| input.is_empty())?;
         let signed = outer.whole(SEQUENCE)?;
@@ -77,7 +77,7 @@ impl<'a> Parts<'a> {
         let attributes = info.take(constructed(0))?;
         let algorithm = Algorithm::read(outer.take(SEQUENCE)?).ok()?;
         let signature = right_aligned(outer.bits()?);
-        Some(Parts { signed, subject, key, attributes, algorithm, signature })
+        Some(RequestParts { signed, subject, key, attributes, algorithm, signature })
     }
 }
 

@@ -12,19 +12,19 @@ use crate::rsa;
 pub(crate) enum SignatureAlgorithm {
     /// One that Go does not know.
     Unknown,
-    Known(&'static Known),
+    Known(&'static KnownAlgorithm),
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct KnownAlgorithm {
     name: &'static str,
-    key: Kind,
+    key: KeyKind,
     hash: Hash,
     is_pss: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum KeyKind {
     Rsa,
     Dsa,
     Ecdsa,
@@ -42,12 +42,12 @@ enum Hash {
     Sha512,
 }
 
-const fn known(name: &'static str, key: Kind, hash: Hash) -> Known {
-    Known { name, key, hash, is_pss: false }
+const fn known(name: &'static str, key: KeyKind, hash: Hash) -> KnownAlgorithm {
+    KnownAlgorithm { name, key, hash, is_pss: false }
 }
 
-const fn pss(name: &'static str, hash: Hash) -> Known {
-    Known { name, key: Kind::Rsa, hash, is_pss: true }
+const fn pss(name: &'static str, hash: Hash) -> KnownAlgorithm {
+    KnownAlgorithm { name, key: KeyKind::Rsa, hash, is_pss: true }
 }
 
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
@@ -55,23 +55,23 @@ const RSA_PSS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10];
 const MGF1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 8];
 
 /// By the contents of their object identifiers.
-static BY_ID: [(&[u8], Known); 13] = [
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 4], known("MD5-RSA", Kind::Rsa, Hash::Md5)),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5], known("SHA1-RSA", Kind::Rsa, Hash::Sha1)),
-    (&[0x2b, 0x0e, 3, 2, 0x1d], known("SHA1-RSA", Kind::Rsa, Hash::Sha1)),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11], known("SHA256-RSA", Kind::Rsa, Hash::Sha256)),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 12], known("SHA384-RSA", Kind::Rsa, Hash::Sha384)),
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 13], known("SHA512-RSA", Kind::Rsa, Hash::Sha512)),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x38, 4, 3], known("DSA-SHA1", Kind::Dsa, Hash::Sha1)),
-    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 2], known("DSA-SHA256", Kind::Dsa, Hash::Sha256)),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 1], known("ECDSA-SHA1", Kind::Ecdsa, Hash::Sha1)),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2], known("ECDSA-SHA256", Kind::Ecdsa, Hash::Sha256)),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3], known("ECDSA-SHA384", Kind::Ecdsa, Hash::Sha384)),
-    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 4], known("ECDSA-SHA512", Kind::Ecdsa, Hash::Sha512)),
-    (ED25519, known("Ed25519", Kind::Ed25519, Hash::None)),
+static BY_ID: [(&[u8], KnownAlgorithm); 13] = [
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 4], known("MD5-RSA", KeyKind::Rsa, Hash::Md5)),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5], known("SHA1-RSA", KeyKind::Rsa, Hash::Sha1)),
+    (&[0x2b, 0x0e, 3, 2, 0x1d], known("SHA1-RSA", KeyKind::Rsa, Hash::Sha1)),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 11], known("SHA256-RSA", KeyKind::Rsa, Hash::Sha256)),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 12], known("SHA384-RSA", KeyKind::Rsa, Hash::Sha384)),
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 13], known("SHA512-RSA", KeyKind::Rsa, Hash::Sha512)),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x38, 4, 3], known("DSA-SHA1", KeyKind::Dsa, Hash::Sha1)),
+    (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 2], known("DSA-SHA256", KeyKind::Dsa, Hash::Sha256)),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 1], known("ECDSA-SHA1", KeyKind::Ecdsa, Hash::Sha1)),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2], known("ECDSA-SHA256", KeyKind::Ecdsa, Hash::Sha256)),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3], known("ECDSA-SHA384", KeyKind::Ecdsa, Hash::Sha384)),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 4], known("ECDSA-SHA512", KeyKind::Ecdsa, Hash::Sha512)),
+    (ED25519, known("Ed25519", KeyKind::Ed25519, Hash::None)),
 ];
 
-static PSS: [(&[u8], i64, Known); 3] = [
+static PSS: [(&[u8], i64, KnownAlgorithm); 3] = [
     (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1], 32, pss("SHA256-RSAPSS", Hash::Sha256)),
     (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 2], 48, pss("SHA384-RSAPSS", Hash::Sha384)),
     (&[0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 3], 64, pss("SHA512-RSAPSS", Hash::Sha512)),
@@ -101,17 +101,17 @@ impl SignatureAlgorithm {
             return Err(format!("x509: cannot verify signature: insecure algorithm {}", known.name));
         }
         let (kind, failure) = match key {
-            PublicKey::Rsa { .. } => (Kind::Rsa, RSA_FAILURE),
-            PublicKey::Ec { .. } => (Kind::Ecdsa, ECDSA_FAILURE),
-            PublicKey::Ed25519(_) => (Kind::Ed25519, "x509: Ed25519 verification failure"),
+            PublicKey::Rsa { .. } => (KeyKind::Rsa, RSA_FAILURE),
+            PublicKey::Ec { .. } => (KeyKind::Ecdsa, ECDSA_FAILURE),
+            PublicKey::Ed25519(_) => (KeyKind::Ed25519, "x509: Ed25519 verification failure"),
             PublicKey::X25519 | PublicKey::Dsa => return Err(UNIMPLEMENTED.into()),
         };
         if kind != known.key {
             let wanted = match known.key {
-                Kind::Rsa => "RSA",
-                Kind::Dsa => "DSA",
-                Kind::Ecdsa => "ECDSA",
-                Kind::Ed25519 => "Ed25519",
+                KeyKind::Rsa => "RSA",
+                KeyKind::Dsa => "DSA",
+                KeyKind::Ecdsa => "ECDSA",
+                KeyKind::Ed25519 => "Ed25519",
             };
             let have = key.go_type();
             return Err(format!(
@@ -218,7 +218,7 @@ fn verify_ecdsa(curve: Curve, hash: Hash, point: &[u8], message: &[u8], signatur
 }
 
 /// The PSS schemes that Go accepts: one hash for everything, a salt as long as it, and the usual trailer.
-fn pss_parameters(der: &[u8]) -> Option<&'static Known> {
+fn pss_parameters(der: &[u8]) -> Option<&'static KnownAlgorithm> {
     let mut fields = Reader::new(der).take(SEQUENCE)?;
     let hash = Algorithm::read(fields.take(constructed(0))?.take(SEQUENCE)?).ok()?;
     let mask = Algorithm::read(fields.take(constructed(1))?.take(SEQUENCE)?).ok()?;

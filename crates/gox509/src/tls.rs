@@ -103,7 +103,7 @@ impl ServerCertVerifier for ServerVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signature, Version::Tls12)
+        verify_signature(message, certificate, signature, TlsVersion::Tls12)
     }
 
     fn verify_tls13_signature(
@@ -112,7 +112,7 @@ impl ServerCertVerifier for ServerVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signature, Version::Tls13)
+        verify_signature(message, certificate, signature, TlsVersion::Tls13)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -166,7 +166,7 @@ impl ClientCertVerifier for ClientAsker {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signature, Version::Tls12)
+        verify_signature(message, certificate, signature, TlsVersion::Tls12)
     }
 
     fn verify_tls13_signature(
@@ -175,7 +175,7 @@ impl ClientCertVerifier for ClientAsker {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signature, Version::Tls13)
+        verify_signature(message, certificate, signature, TlsVersion::Tls13)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -192,7 +192,7 @@ fn bad(why: CertificateError) -> Error {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
+enum TlsVersion {
     Tls12,
     Tls13,
 }
@@ -203,7 +203,7 @@ fn verify_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
     signed: &DigitallySignedStruct,
-    version: Version,
+    version: TlsVersion,
 ) -> Result<HandshakeSignatureValid, Error> {
     let certificate = Certificate::parse(certificate).map_err(|_| bad(CertificateError::BadEncoding))?;
     let key = certificate.key.ok_or_else(|| bad(CertificateError::BadSignature))?;
@@ -214,7 +214,7 @@ fn verify_signature(
     }
 }
 
-fn is_good(key: &PublicKey, message: &[u8], signed: &DigitallySignedStruct, version: Version) -> bool {
+fn is_good(key: &PublicKey, message: &[u8], signed: &DigitallySignedStruct, version: TlsVersion) -> bool {
     use SignatureScheme as S;
     let (scheme, signature) = (signed.scheme, signed.signature());
     match key {
@@ -223,9 +223,9 @@ fn is_good(key: &PublicKey, message: &[u8], signed: &DigitallySignedStruct, vers
                 S::RSA_PSS_SHA256 => (&digest::SHA256, true),
                 S::RSA_PSS_SHA384 => (&digest::SHA384, true),
                 S::RSA_PSS_SHA512 => (&digest::SHA512, true),
-                S::RSA_PKCS1_SHA256 if version == Version::Tls12 => (&digest::SHA256, false),
-                S::RSA_PKCS1_SHA384 if version == Version::Tls12 => (&digest::SHA384, false),
-                S::RSA_PKCS1_SHA512 if version == Version::Tls12 => (&digest::SHA512, false),
+                S::RSA_PKCS1_SHA256 if version == TlsVersion::Tls12 => (&digest::SHA256, false),
+                S::RSA_PKCS1_SHA384 if version == TlsVersion::Tls12 => (&digest::SHA384, false),
+                S::RSA_PKCS1_SHA512 if version == TlsVersion::Tls12 => (&digest::SHA512, false),
                 _ => return false,
             };
             let is_usable = check_rsa_key(modulus, *exponent).is_ok();
@@ -237,12 +237,12 @@ fn is_good(key: &PublicKey, message: &[u8], signed: &DigitallySignedStruct, vers
                 (Curve::P384, S::ECDSA_NISTP384_SHA384) => &aws::ECDSA_P384_SHA384_ASN1,
                 (Curve::P521, S::ECDSA_NISTP521_SHA512) => &aws::ECDSA_P521_SHA512_ASN1,
                 // Before TLS 1.3 a scheme says the hash and not the curve.
-                (Curve::P256, S::ECDSA_NISTP384_SHA384) if version == Version::Tls12 => &aws::ECDSA_P256_SHA384_ASN1,
-                (Curve::P256, S::ECDSA_NISTP521_SHA512) if version == Version::Tls12 => &aws::ECDSA_P256_SHA512_ASN1,
-                (Curve::P384, S::ECDSA_NISTP256_SHA256) if version == Version::Tls12 => &aws::ECDSA_P384_SHA256_ASN1,
-                (Curve::P384, S::ECDSA_NISTP521_SHA512) if version == Version::Tls12 => &aws::ECDSA_P384_SHA512_ASN1,
-                (Curve::P521, S::ECDSA_NISTP256_SHA256) if version == Version::Tls12 => &aws::ECDSA_P521_SHA256_ASN1,
-                (Curve::P521, S::ECDSA_NISTP384_SHA384) if version == Version::Tls12 => &aws::ECDSA_P521_SHA384_ASN1,
+                (Curve::P256, S::ECDSA_NISTP384_SHA384) if version == TlsVersion::Tls12 => &aws::ECDSA_P256_SHA384_ASN1,
+                (Curve::P256, S::ECDSA_NISTP521_SHA512) if version == TlsVersion::Tls12 => &aws::ECDSA_P256_SHA512_ASN1,
+                (Curve::P384, S::ECDSA_NISTP256_SHA256) if version == TlsVersion::Tls12 => &aws::ECDSA_P384_SHA256_ASN1,
+                (Curve::P384, S::ECDSA_NISTP521_SHA512) if version == TlsVersion::Tls12 => &aws::ECDSA_P384_SHA512_ASN1,
+                (Curve::P521, S::ECDSA_NISTP256_SHA256) if version == TlsVersion::Tls12 => &aws::ECDSA_P521_SHA256_ASN1,
+                (Curve::P521, S::ECDSA_NISTP384_SHA384) if version == TlsVersion::Tls12 => &aws::ECDSA_P521_SHA384_ASN1,
                 _ => return false,
             };
             UnparsedPublicKey::new(way, point).verify(message, signature).is_ok()

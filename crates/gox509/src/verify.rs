@@ -81,7 +81,7 @@ impl std::fmt::Display for VerifyError {
 impl Certificate {
     /// All chains to a trusted certificate; Err if there is none that may be used for this.
     pub fn verify<'a>(&'a self, options: &Options<'a>) -> Result<Vec<Chain<'a>>, VerifyError> {
-        self.check_validity(Place::Leaf, &[], options.now)?;
+        self.check_validity(ChainPlace::Leaf, &[], options.now)?;
         if let Some(name) = options.host.filter(|name| !name.is_empty()) {
             self.verify_host(name)?;
         }
@@ -99,7 +99,7 @@ impl Certificate {
     }
 
     /// Whether it may stand at this place of a chain, after those in `chain`.
-    fn check_validity(&self, place: Place, chain: &[&Certificate], now: i64) -> Result<(), VerifyError> {
+    fn check_validity(&self, place: ChainPlace, chain: &[&Certificate], now: i64) -> Result<(), VerifyError> {
         if self.extensions.has_unhandled_critical {
             return Err(VerifyError::UnhandledCriticalExtension);
         }
@@ -113,7 +113,7 @@ impl Certificate {
         if now > self.not_after.seconds {
             return Err(VerifyError::Expired(format!("current time {current} is after {}", self.not_after)));
         }
-        if place == Place::Intermediate && !self.is_ca() {
+        if place == ChainPlace::Intermediate && !self.is_ca() {
             return Err(VerifyError::NotAuthorizedToSign);
         }
         let limit = self.extensions.basic_constraints.and_then(|constraints| constraints.max_path_len);
@@ -167,7 +167,7 @@ impl Certificate {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ChainPlace {
     Leaf,
     Intermediate,
     Root,
@@ -183,7 +183,7 @@ impl<'a> Builder<'_, 'a> {
     /// All ways from the last certificate of a chain to a trusted one.
     fn chains(&self, last: &'a Certificate, chain: &[&'a Certificate]) -> Result<Vec<Chain<'a>>, VerifyError> {
         let (mut chains, mut error, mut hint) = (Vec::new(), None, None);
-        let places = [(Place::Root, self.options.roots), (Place::Intermediate, self.options.intermediates)];
+        let places = [(ChainPlace::Root, self.options.roots), (ChainPlace::Intermediate, self.options.intermediates)];
         for (place, pool) in places {
             for parent in pool.potential_parents(last) {
                 self.checks.set(self.checks.get() + 1);
@@ -203,7 +203,7 @@ impl<'a> Builder<'_, 'a> {
                     continue;
                 }
                 let longer = [chain, &[parent.as_ref()]].concat();
-                if place == Place::Root {
+                if place == ChainPlace::Root {
                     chains.push(longer);
                     continue;
                 }

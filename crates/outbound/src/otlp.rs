@@ -32,13 +32,13 @@ pub(crate) struct ExportRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct ResourceSpans {
     #[prost(message, optional, tag = "1")]
-    pub resource: Option<Resource>,
+    pub resource: Option<OtlpResource>,
     #[prost(message, repeated, tag = "2")]
     pub scope_spans: Vec<ScopeSpans>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Resource {
+pub(crate) struct OtlpResource {
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
 }
@@ -56,7 +56,7 @@ struct ExportResponse {}
 pub fn start(endpoint: &str, resource: Vec<KeyValue>, dial: Arc<dyn Dial>) -> Result<Sink, String> {
     let channel = channel(endpoint, dial)?;
     let (sink, finished) = Sink::new(QUEUE_SPANS);
-    tokio::spawn(run(finished, channel, Resource { attributes: resource }));
+    tokio::spawn(run(finished, channel, OtlpResource { attributes: resource }));
     Ok(sink)
 }
 
@@ -87,7 +87,7 @@ fn channel(endpoint: &str, dial: Arc<dyn Dial>) -> Result<Channel, String> {
     })))
 }
 
-async fn run(mut finished: Finished, channel: Channel, resource: Resource) {
+async fn run(mut finished: Finished, channel: Channel, resource: OtlpResource) {
     let mut batch = Vec::with_capacity(BATCH_SPANS);
     while let Some(first) = finished.next().await {
         batch.push(first);
@@ -109,7 +109,7 @@ async fn run(mut finished: Finished, channel: Channel, resource: Resource) {
     }
 }
 
-async fn export(channel: Channel, resource: Resource, spans: Vec<Span>) -> Result<(), String> {
+async fn export(channel: Channel, resource: OtlpResource, spans: Vec<Span>) -> Result<(), String> {
     let scope_spans = vec![ScopeSpans { spans }];
     let request = ExportRequest { resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }] };
     let mut grpc = Grpc::new(channel);

@@ -22,27 +22,27 @@ pub struct Throttle {
 impl Dial for Throttle {
     async fn dial(&self, address: &Address) -> Result<Box<dyn Stream>, Error> {
         let stream = self.dial.dial(address).await?;
-        let pace = || Pace::new(self.bytes_per_second);
+        let pace = || ThrottlePace::new(self.bytes_per_second);
         Ok(Box::new(Throttled { stream, reads: pace(), writes: pace() }))
     }
 }
 
 struct Throttled {
     stream: Box<dyn Stream>,
-    reads: Pace,
-    writes: Pace,
+    reads: ThrottlePace,
+    writes: ThrottlePace,
 }
 
 /// When one direction may carry its next bytes.
-struct Pace {
+struct ThrottlePace {
     bytes_per_second: u64,
     next: Instant,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-impl Pace {
-    fn new(bytes_per_second: u64) -> Pace {
-        Pace { bytes_per_second: bytes_per_second.max(1), next: Instant::now(), pause: None }
+impl ThrottlePace {
+    fn new(bytes_per_second: u64) -> ThrottlePace {
+        ThrottlePace { bytes_per_second: bytes_per_second.max(1), next: Instant::now(), pause: None }
     }
 
     /// Waits for the next bytes' turn; returns how many they may be: a tenth of a second's.

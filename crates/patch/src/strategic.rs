@@ -89,11 +89,11 @@ fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<()> {
 }
 
 /// A key that is set or, with None, removed.
-type Change = (Str, Option<Value>);
+type KeyChange = (Str, Option<Value>);
 
 /// Merges what the patch says about one key. A key that comes or goes is returned, because adding and removing many keys is
 /// quicker done at once.
-fn merge_field(original: &mut Map, name: &str, patch: &mut Value, place: Place<'_>) -> Result<Option<Change>> {
+fn merge_field(original: &mut Map, name: &str, patch: &mut Value, place: Place<'_>) -> Result<Option<KeyChange>> {
     let deletes_from_list = name.starts_with(DELETE_FROM_LIST);
     let name =
         if deletes_from_list { target(name, DELETE_FROM_LIST).ok_or(Error::bad_primitive_list())? } else { name };

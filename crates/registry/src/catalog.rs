@@ -253,7 +253,7 @@ impl Catalog {
 
     /// The resource with this name, if it is served.
     pub fn get(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
-        self.resources.get(&Named(group, version))?.get(resource)
+        self.resources.get(&NamedVersion(group, version))?.get(resource)
     }
 
     /// Says that there is a history of all stored objects, which is read as this subresource of theirs.
@@ -340,9 +340,9 @@ impl Listing {
 
 /// A borrowed group-version, so that looking up a resource, which every request does, does not allocate.
 #[derive(Hash)]
-struct Named<'a>(&'a str, &'a str);
+struct NamedVersion<'a>(&'a str, &'a str);
 
-impl hashbrown::Equivalent<GroupVersion> for Named<'_> {
+impl hashbrown::Equivalent<GroupVersion> for NamedVersion<'_> {
     fn equivalent(&self, key: &GroupVersion) -> bool {
         (self.0, self.1) == (key.group.as_str(), key.version.as_str())
     }

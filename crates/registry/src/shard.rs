@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 16 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
     field: Field,
-    ranges: Vec<Range>,
+    ranges: Vec<HashRange>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ enum Field {
 
 /// From `start` up to but not including `end`, which may be 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
+struct HashRange {
     start: u128,
     end: u128,
 }
@@ -87,7 +87,7 @@ pub fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-fn parse_call(text: &str) -> Result<(Field, Range), String> {
+fn parse_call(text: &str) -> Result<(Field, HashRange), String> {
     let text = text.trim();
     let (function, rest) = text
         .split_once('(')
@@ -114,7 +114,7 @@ fn parse_call(text: &str) -> Result<(Field, Range), String> {
     if start >= end {
         return Err(format!("shard range start 0x{start:016x} must be less than end 0x{end:016x}"));
     }
-    Ok((field, Range { start, end }))
+    Ok((field, HashRange { start, end }))
 }
 
 /// `'0x0123456789abcdef'`, or 2^64.

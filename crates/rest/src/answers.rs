@@ -23,11 +23,11 @@ pub const COUNTED_BYTES: usize = 8 * 1024;
 pub struct Answers {
     user_bytes_max: usize,
     bytes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<AnswersState>,
 }
 
 #[derive(Default)]
-struct State {
+struct AnswersState {
     bytes: usize,
     waiting: usize,
     users: HashMap<Arc<str>, Account>,
@@ -37,10 +37,10 @@ struct State {
 #[derive(Default)]
 struct Account {
     bytes: usize,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingAnswer>,
 }
 
-struct Waiting {
+struct WaitingAnswer {
     bytes: usize,
     granted: oneshot::Sender<Room>,
 }
@@ -97,7 +97,7 @@ impl Answers {
             return Asked::Here(Room { answers: self.clone(), user: user.clone(), bytes });
         }
         let (granted, later) = oneshot::channel();
-        account.waiting.push_back(Waiting { bytes, granted });
+        account.waiting.push_back(WaitingAnswer { bytes, granted });
         state.waiting += 1;
         Asked::Later(later)
     }
@@ -124,9 +124,9 @@ impl Answers {
     }
 
     /// Gives room to those who wait for it, while there is some.
-    fn grant(self: &Arc<Self>, state: &mut State) -> Vec<(oneshot::Sender<Room>, Room)> {
+    fn grant(self: &Arc<Self>, state: &mut AnswersState) -> Vec<(oneshot::Sender<Room>, Room)> {
         let mut granted = Vec::new();
-        let State { bytes: all, waiting, users } = state;
+        let AnswersState { bytes: all, waiting, users } = state;
         for (user, account) in users.iter_mut() {
             while let Some(first) = account.waiting.pop_front() {
                 let is_gone = first.granted.is_closed();
@@ -148,7 +148,7 @@ impl Answers {
     }
 }
 
-impl State {
+impl AnswersState {
     fn add(&mut self, user: &Arc<str>, bytes: usize) {
         self.bytes += bytes;
         self.users.entry(user.clone()).or_default().bytes += bytes;
@@ -172,7 +172,7 @@ impl Room {
             return piece;
         }
         self.resize(piece.len());
-        Bytes::from_owner(Held { piece, _room: self })
+        Bytes::from_owner(HeldPiece { piece, _room: self })
     }
 
     /// The piece turned out larger or smaller.
@@ -191,12 +191,12 @@ impl Drop for Room {
     }
 }
 
-struct Held {
+struct HeldPiece {
     piece: Bytes,
     _room: Room,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldPiece {
     fn as_ref(&self) -> &[u8] {
         &self.piece
     }

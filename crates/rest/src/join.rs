@@ -74,7 +74,7 @@ pub async fn text(scope: &Arc<Scope>, page: Page) -> Result<Reply, Status> {
         Transform::None => scope.resource.form.list_schema(&kind),
         _ => schema::builtin().schema(&kind),
     };
-    let layout = Layout::of(&scope.accept);
+    let layout = TextLayout::of(&scope.accept);
     let frame = layout.frame(&crate::reply::encode(&scope.accept, schema, &list), field);
     let frame = frame.ok_or_else(|| Status::internal("the list has no place for its items"))?;
     let schema = schema.and_then(|schema| schema.child(field)?.items());
@@ -147,18 +147,18 @@ fn shown(scope: &Scope, objects: &[Readable<'_>]) -> Result<Vec<Value>, Status> 
 
 /// How text is laid out.
 #[derive(Clone, Copy)]
-enum Layout {
+enum TextLayout {
     Compact,
     Indented,
     Yaml,
 }
 
-impl Layout {
-    fn of(accept: &Accept) -> Layout {
+impl TextLayout {
+    fn of(accept: &Accept) -> TextLayout {
         match (accept.media, accept.pretty) {
-            (Media::Yaml, _) => Layout::Yaml,
-            (_, true) => Layout::Indented,
-            (_, false) => Layout::Compact,
+            (Media::Yaml, _) => TextLayout::Yaml,
+            (_, true) => TextLayout::Indented,
+            (_, false) => TextLayout::Compact,
         }
     }
 
@@ -166,9 +166,9 @@ impl Layout {
     /// its quotes would be escaped, and in YAML it would be indented.
     fn frame(self, list: &Bytes, field: &str) -> Option<Frame> {
         let (empty, opened, separator, closed) = match self {
-            Layout::Compact => (format!(r#""{field}":[]"#), format!(r#""{field}":["#), ",", "]"),
-            Layout::Indented => (format!(r#""{field}": []"#), format!("\"{field}\": [\n    "), ",\n    ", "\n  ]"),
-            Layout::Yaml => (format!("\n{field}: []\n"), format!("\n{field}:\n"), "", ""),
+            TextLayout::Compact => (format!(r#""{field}":[]"#), format!(r#""{field}":["#), ",", "]"),
+            TextLayout::Indented => (format!(r#""{field}": []"#), format!("\"{field}\": [\n    "), ",\n    ", "\n  ]"),
+            TextLayout::Yaml => (format!("\n{field}: []\n"), format!("\n{field}:\n"), "", ""),
         };
         let at = memchr::memmem::find(list, empty.as_bytes())?;
         let head = [&list[..at], opened.as_bytes()].concat();
@@ -180,8 +180,8 @@ impl Layout {
     fn item(self, item: &Value, schema: Option<Schema<'_>>) -> Vec<u8> {
         let mut out = Vec::with_capacity(1024);
         match self {
-            Layout::Compact => codec::json::encode(item, schema, &mut out),
-            Layout::Indented => {
+            TextLayout::Compact => codec::json::encode(item, schema, &mut out),
+            TextLayout::Indented => {
                 let mut lines = Vec::with_capacity(1024);
                 codec::json::encode_pretty(item, schema, &mut lines);
                 for (n, line) in lines.split(|byte| *byte == b'\n').enumerate() {
@@ -189,7 +189,7 @@ impl Layout {
                     out.extend_from_slice(line);
                 }
             }
-            Layout::Yaml => {
+            TextLayout::Yaml => {
                 let printed = schema.map_or_else(|| item.clone(), |schema| codec::json::printed(item, schema));
                 codec::yaml::encode(&Value::List(vec![printed]), None, &mut out);
             }
@@ -205,7 +205,7 @@ enum Items {
     /// The same for a version that objects are not stored in: as many as make a chunk are converted ahead of being written.
     Converted,
     /// Made for this request.
-    Text { layout: Layout, schema: Option<Schema<'static>> },
+    Text { layout: TextLayout, schema: Option<Schema<'static>> },
     /// Messages whose length was told before; the first of them are kept.
     Proto { made: VecDeque<Bytes> },
 }
@@ -457,7 +457,7 @@ mod tests {
                 (accept.media, accept.pretty) = (media, pretty);
                 let mut list = value!({"metadata": {"resourceVersion": "7", "continue": "\"items\": []"}, "items": []});
                 list.set_type(&kind);
-                let layout = Layout::of(&accept);
+                let layout = TextLayout::of(&accept);
                 let frame = layout.frame(&crate::reply::encode(&accept, schema, &list), "items").unwrap();
                 let schema_of_items = schema.and_then(|schema| schema.child("items")?.items());
                 let parts: Vec<Vec<u8>> = items.iter().map(|item| layout.item(item, schema_of_items)).collect();

@@ -27,11 +27,11 @@ pub struct Patch {
     kind: PatchKind,
     bytes: Bytes,
     /// The configuration of a server-side apply, decoded when it is first used.
-    applied: OnceLock<Result<Applied, Status>>,
+    applied: OnceLock<Result<AppliedConfiguration, Status>>,
 }
 
 /// The configuration of a server-side apply.
-struct Applied {
+struct AppliedConfiguration {
     config: Value,
     /// What strict decoding complained about: the first complaint, and all of them as warnings.
     strict: Option<String>,
@@ -228,7 +228,7 @@ impl Patch {
     }
 
     /// The configuration, which is decoded once however often it is applied.
-    fn applied(&self, options: &WriteOptions) -> Result<&Applied, &Status> {
+    fn applied(&self, options: &WriteOptions) -> Result<&AppliedConfiguration, &Status> {
         let decode = || {
             let mut notes = notes(options);
             let media = if self.kind == PatchKind::ApplyCbor { Media::Cbor } else { Media::Yaml };
@@ -239,7 +239,7 @@ impl Patch {
             })?;
             check_is_object(&config)?;
             let (strict, warnings) = (notes.messages().first().cloned(), body::warnings_of(&notes));
-            Ok(Applied { config, strict, warnings })
+            Ok(AppliedConfiguration { config, strict, warnings })
         };
         self.applied.get_or_init(decode).as_ref()
     }

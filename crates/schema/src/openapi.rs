@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 128;
 ///
 /// `preserve_unknown` is `spec.preserveUnknownFields` of old definitions: unknown fields are kept everywhere.
 pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
-    let mut compiler = Compiler { types: Types::new(), preserve_unknown, int_or_string_is_typed: true };
+    let mut compiler = SchemaCompiler { types: Types::new(), preserve_unknown, int_or_string_is_typed: true };
     let preserve = schema.is_null();
     let mut root = compiler.node(schema, Place { preserve, depth: 0, metadata: Metadata::Outside });
     if !matches!(root.shape, Shape::Struct(_)) {
@@ -29,13 +29,13 @@ pub fn from_openapi(schema: &Value, preserve_unknown: bool) -> (Types, Node) {
 /// Compiles a part of a schema, which need not describe an object, to judge its default. As upstream judges defaults, a value that
 /// is to be an integer or a string may be anything.
 pub fn from_openapi_part(schema: &Value) -> (Types, Node) {
-    let mut compiler = Compiler { types: Types::new(), preserve_unknown: false, int_or_string_is_typed: false };
+    let mut compiler = SchemaCompiler { types: Types::new(), preserve_unknown: false, int_or_string_is_typed: false };
     let node = compiler.node(schema, Place { preserve: false, depth: 0, metadata: Metadata::Outside });
     compiler.types.mark_defaults();
     (compiler.types, node)
 }
 
-struct Compiler {
+struct SchemaCompiler {
     types: Types,
     preserve_unknown: bool,
     int_or_string_is_typed: bool,
@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-impl Compiler {
+impl SchemaCompiler {
     fn node(&mut self, schema: &Value, place: Place) -> Node {
         if place.depth > MAX_DEPTH {
             return Node::default();

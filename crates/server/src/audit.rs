@@ -58,7 +58,7 @@ pub async fn note_reply(record: &Record, reply: &mut Reply, long_running: bool) 
         record.response_status(status.to_value());
         return;
     }
-    let form = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| Form::of(kind.as_bytes()));
+    let form = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| ResponseForm::of(kind.as_bytes()));
     let Some(form) = form.filter(|_| !long_running) else { return };
     if record.wants_response() {
         collect(&mut reply.body).await;
@@ -76,18 +76,18 @@ pub async fn note_reply(record: &Record, reply: &mut Reply, long_running: bool) 
 
 /// How a response is written.
 #[derive(Clone, Copy)]
-enum Form {
+enum ResponseForm {
     Json,
     Protobuf,
     Cbor,
 }
 
-impl Form {
-    fn of(content_type: &[u8]) -> Option<Form> {
+impl ResponseForm {
+    fn of(content_type: &[u8]) -> Option<ResponseForm> {
         match content_type {
-            kind if kind.starts_with(b"application/json") => Some(Form::Json),
-            kind if kind.starts_with(b"application/vnd.kubernetes.protobuf") => Some(Form::Protobuf),
-            kind if kind.starts_with(b"application/cbor") => Some(Form::Cbor),
+            kind if kind.starts_with(b"application/json") => Some(ResponseForm::Json),
+            kind if kind.starts_with(b"application/vnd.kubernetes.protobuf") => Some(ResponseForm::Protobuf),
+            kind if kind.starts_with(b"application/cbor") => Some(ResponseForm::Cbor),
             _ => None,
         }
     }
@@ -95,9 +95,9 @@ impl Form {
     /// The same in JSON, which events are written in; None if it cannot be read.
     fn json(self, bytes: &Bytes) -> Option<Bytes> {
         let (value, schema) = match self {
-            Form::Json => return Some(bytes.clone()),
-            Form::Cbor => (codec::cbor::decode(bytes, None, &mut codec::Notes::ignore()).ok()?, None),
-            Form::Protobuf => {
+            ResponseForm::Json => return Some(bytes.clone()),
+            ResponseForm::Cbor => (codec::cbor::decode(bytes, None, &mut codec::Notes::ignore()).ok()?, None),
+            ResponseForm::Protobuf => {
                 let envelope = codec::proto::Envelope::open(bytes).ok()?;
                 let kind = GroupVersion::parse(&envelope.api_version).ok()?.with_kind(&envelope.kind);
                 let schema = schema::builtin().schema(&kind)?;

@@ -33,7 +33,7 @@ const REMEMBERED_MAX: usize = 10_000;
 
 /// One way to be allowed to impersonate. The first four need two permissions: `impersonate:<mode>` on the identity and
 /// `impersonate-on:<mode>:<verb>` on what the request does. The last needs only the verb `impersonate` on the identity.
-struct Mode {
+struct ImpersonationMode {
     /// "" for the mode with the plain verb.
     name: &'static str,
     /// The verb for the parts of the identity, which the audit log shows as the constraint; "" for the plain one.
@@ -43,28 +43,28 @@ struct Mode {
 }
 
 /// In the order they are tried.
-const MODES: [Mode; 5] = [
-    Mode {
+const MODES: [ImpersonationMode; 5] = [
+    ImpersonationMode {
         name: ASSOCIATED_NODE,
         verb: "impersonate:associated-node",
         covers: |wanted, requestor| only_name(wanted) && is_on_node(requestor, &wanted.name),
     },
-    Mode {
+    ImpersonationMode {
         name: "arbitrary-node",
         verb: "impersonate:arbitrary-node",
         covers: |wanted, _| only_name(wanted) && node(&wanted.name).is_some(),
     },
-    Mode {
+    ImpersonationMode {
         name: "serviceaccount",
         verb: "impersonate:serviceaccount",
         covers: |wanted, _| only_name(wanted) && wanted.service_account().is_some(),
     },
-    Mode {
+    ImpersonationMode {
         name: "user-info",
         verb: "impersonate:user-info",
         covers: |wanted, _| node(&wanted.name).is_none() && wanted.service_account().is_none(),
     },
-    Mode { name: "", verb: "", covers: |_, _| true },
+    ImpersonationMode { name: "", verb: "", covers: |_, _| true },
 ];
 const PLAIN: usize = MODES.len() - 1;
 const ASSOCIATED_NODE: &str = "associated-node";
@@ -125,7 +125,7 @@ impl Impersonation {
         info: &RequestInfo,
         requestor: &User,
         wanted: &User,
-    ) -> Result<(User, &'static Mode), Status> {
+    ) -> Result<(User, &'static ImpersonationMode), Status> {
         let request = Access::of(info, requestor);
         let last = self.last.lock().get(&requestor.name).copied();
         let rest = (0..MODES.len()).filter(|at| Some(*at) != last);
@@ -185,7 +185,7 @@ pub fn strip(headers: &mut HeaderMap) {
 struct Check<'a> {
     authorizer: &'a dyn Authorizer,
     meters: &'a ImpersonationMeters,
-    mode: &'a Mode,
+    mode: &'a ImpersonationMode,
     /// What the requestor wants to do as the other user.
     request: Access<'a>,
     /// The requestor as the authorizer sees it.
@@ -197,7 +197,7 @@ struct Check<'a> {
 impl<'a> Check<'a> {
     fn new(
         authorizer: &'a dyn Authorizer,
-        mode: &'a Mode,
+        mode: &'a ImpersonationMode,
         request: Access<'a>,
         meters: &'a ImpersonationMeters,
     ) -> Check<'a> {

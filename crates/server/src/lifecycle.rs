@@ -50,8 +50,8 @@ pub struct ShutdownTimeouts {
 #[derive(Clone)]
 pub struct Lifecycle {
     phase: Arc<watch::Sender<Phase>>,
-    requests: Arc<Group>,
-    watches: Arc<Group>,
+    requests: Arc<RequestGroup>,
+    watches: Arc<RequestGroup>,
 }
 
 impl Default for Lifecycle {
@@ -144,12 +144,12 @@ const WATCHES_LATE: Duration = Duration::from_secs(5);
 
 /// Counts open requests, and tells when there is none left.
 #[derive(Default)]
-struct Group {
+struct RequestGroup {
     count: AtomicUsize,
     left: Notify,
 }
 
-impl Group {
+impl RequestGroup {
     fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
@@ -169,7 +169,7 @@ impl Group {
 }
 
 /// Counts as an open request until it is dropped.
-pub struct Ticket(Arc<Group>);
+pub struct Ticket(Arc<RequestGroup>);
 
 impl Drop for Ticket {
     fn drop(&mut self) {

@@ -87,7 +87,7 @@ impl Seats {
                 Err(_) => return Err(Full(None)),
             },
         };
-        Ok(Some(Seat(Arc::new(Taken::new(limit.clone(), hold)))))
+        Ok(Some(Seat(Arc::new(TakenSeat::new(limit.clone(), hold)))))
     }
 
     /// How many seats are taken by reads and by writes.
@@ -125,10 +125,10 @@ fn is_health_check(info: &RequestInfo) -> bool {
 
 /// A seat that is given back when it is dropped. Clones are the same seat.
 #[derive(Clone)]
-pub struct Seat(Arc<Taken>);
+pub struct Seat(Arc<TakenSeat>);
 
 /// A seat as long as it is taken.
-pub struct WeakSeat(Weak<Taken>);
+pub struct WeakSeat(Weak<TakenSeat>);
 
 impl WeakSeat {
     pub fn upgrade(&self) -> Option<Seat> {
@@ -136,7 +136,7 @@ impl WeakSeat {
     }
 }
 
-struct Taken {
+struct TakenSeat {
     limit: Arc<Limit>,
     state: Mutex<State>,
 }
@@ -154,10 +154,10 @@ enum Hold {
     Flow(flow::Seats),
 }
 
-impl Taken {
-    fn new(limit: Arc<Limit>, hold: Hold) -> Taken {
+impl TakenSeat {
+    fn new(limit: Arc<Limit>, hold: Hold) -> TakenSeat {
         limit.taken.fetch_add(1, Ordering::AcqRel);
-        Taken { limit, state: Mutex::new(State::Seated(hold)) }
+        TakenSeat { limit, state: Mutex::new(State::Seated(hold)) }
     }
 }
 
@@ -226,7 +226,7 @@ impl Seat {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenSeat {
     fn drop(&mut self) {
         if let State::Seated(_) = self.state.get_mut() {
             self.limit.taken.fetch_sub(1, Ordering::AcqRel);

@@ -13,11 +13,11 @@ const EVENTS_MAX: usize = 128;
 
 tokio::task_local! {
     /// The span that the running task works for, if its request is traced.
-    static CURRENT: Arc<Current>;
+    static CURRENT: Arc<CurrentSpan>;
 }
 
 /// What code inside a span needs to know of it.
-struct Current {
+struct CurrentSpan {
     trace_id: Bytes,
     span_id: Bytes,
     sink: Sink,
@@ -27,7 +27,7 @@ struct Current {
 /// A span that ends when it is dropped, so that work that is given up is measured too.
 pub struct OpenSpan {
     span: Span,
-    current: Arc<Current>,
+    current: Arc<CurrentSpan>,
 }
 
 /// Begins a span of a part of the work that this task does; None if its request is not traced.
@@ -69,7 +69,7 @@ impl OpenSpan {
         OpenSpan::below(&self.current, kind, name.into())
     }
 
-    fn below(parent: &Current, kind: Kind, name: String) -> OpenSpan {
+    fn below(parent: &CurrentSpan, kind: Kind, name: String) -> OpenSpan {
         let span = Span {
             trace_id: parent.trace_id.clone(),
             parent_span_id: parent.span_id.clone(),
@@ -83,8 +83,12 @@ impl OpenSpan {
     fn new(mut span: Span, sink: Sink) -> OpenSpan {
         span.span_id = Bytes::copy_from_slice(&rand::random::<[u8; 8]>());
         span.start_time_unix_nano = now();
-        let current =
-            Current { trace_id: span.trace_id.clone(), span_id: span.span_id.clone(), sink, events: Mutex::default() };
+        let current = CurrentSpan {
+            trace_id: span.trace_id.clone(),
+            span_id: span.span_id.clone(),
+            sink,
+            events: Mutex::default(),
+        };
         OpenSpan { span, current: Arc::new(current) }
     }
 

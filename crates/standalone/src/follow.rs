@@ -66,7 +66,7 @@ struct FollowPosition {
 enum FollowObserved {
     Listed(Value),
     Opened,
-    Event(Bytes),
+    FollowedEvent(Bytes),
     Ended,
     Failed(Failure),
     Rested,
@@ -97,14 +97,14 @@ impl FollowPosition {
             FollowObserved::Failed(_) => (None, FollowAction::Pause),
             FollowObserved::Rested => (None, FollowAction::List),
             FollowObserved::Event(event) => match read(&event, interesting) {
-                Ok(Event::Passed) => (None, FollowAction::Read),
-                Ok(Event::Bookmark(at)) => {
+                Ok(FollowedEvent::Passed) => (None, FollowAction::Read),
+                Ok(FollowedEvent::Bookmark(at)) => {
                     self.revision = at;
                     (None, FollowAction::Read)
                 }
                 // The revision is no longer to be had: begin anew with a list.
-                Ok(Event::Expired) => (None, FollowAction::List),
-                Ok(Event::Changed(change, at)) => {
+                Ok(FollowedEvent::Expired) => (None, FollowAction::List),
+                Ok(FollowedEvent::Changed(change, at)) => {
                     self.revision = at;
                     (Some(change), FollowAction::Read)
                 }
@@ -117,29 +117,29 @@ impl FollowPosition {
     }
 }
 
-enum Event {
+enum FollowedEvent {
     Passed,
     Bookmark(String),
     Expired,
     Changed(Delta, String),
 }
 
-fn read(event: &Bytes, interesting: Interesting) -> Result<Event, Failure> {
+fn read(event: &Bytes, interesting: Interesting) -> Result<FollowedEvent, Failure> {
     let is = |kind: &[u8]| memmem::find(&event[..event.len().min(32)], kind).is_some();
     if is(b"\"ERROR\"") {
-        return Ok(Event::Expired);
+        return Ok(FollowedEvent::Expired);
     }
     let gone = is(b"\"DELETED\"");
     if !gone && !is(b"\"BOOKMARK\"") && !interesting(event) {
-        return Ok(Event::Passed);
+        return Ok(FollowedEvent::Passed);
     }
     let mut event = decode(event)?;
     let object = event.slot(&["object"]).take();
     let revision = object.resource_version().to_string();
     Ok(match event.str_at(&["type"]) {
-        "BOOKMARK" => Event::Bookmark(revision),
-        "DELETED" => Event::Changed(Delta::Gone(object), revision),
-        _ => Event::Changed(Delta::Set(object), revision),
+        "BOOKMARK" => FollowedEvent::Bookmark(revision),
+        "DELETED" => FollowedEvent::Changed(Delta::Gone(object), revision),
+        _ => FollowedEvent::Changed(Delta::Set(object), revision),
     })
 }
 

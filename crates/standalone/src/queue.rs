@@ -13,12 +13,12 @@ const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LAST_RETRY: Duration = Duration::from_secs(10);
 
 pub struct Queue<K> {
-    state: Mutex<State<K>>,
+    state: Mutex<QueueState<K>>,
     changed: Notify,
 }
 
 /// The queue without the waiting: what is asked of it, with the time, and what comes of it.
-struct State<K> {
+struct QueueState<K> {
     ready: std::collections::VecDeque<K>,
     waiting: HashSet<K>,
     /// By time, and a number that keeps equal times apart.
@@ -43,7 +43,7 @@ impl<K: Clone + Eq + Hash> Default for Queue<K> {
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn new() -> Queue<K> {
-        Queue { state: Mutex::new(State::new()), changed: Notify::new() }
+        Queue { state: Mutex::new(QueueState::new()), changed: Notify::new() }
     }
 
     pub fn add(&self, key: K) {
@@ -85,15 +85,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut State<K>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut QueueState<K>) -> T) -> T {
         // A poisoned lock means that a bug ended another task; the queue itself is never left half changed.
         work(&mut self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
-    fn new() -> State<K> {
-        State {
+impl<K: Clone + Eq + Hash> QueueState<K> {
+    fn new() -> QueueState<K> {
+        QueueState {
             ready: Default::default(),
             waiting: HashSet::new(),
             later: BTreeMap::new(),
@@ -173,7 +173,7 @@ mod tests {
             // Time that was set back, as between two clocks: nothing comes early.
             ("50 quiet a, 0 next, 150 next", "@150 a"),
         ] {
-            let (mut state, began) = (State::new(), Instant::now());
+            let (mut state, began) = (QueueState::new(), Instant::now());
             let mut came = Vec::new();
             for event in events.split(", ") {
                 let mut words = event.split(' ');

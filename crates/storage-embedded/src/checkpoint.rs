@@ -41,7 +41,7 @@ struct Progress {
 }
 
 /// What a step was asked for.
-struct Asked {
+struct AskedStep {
     urgent: bool,
     pending_since: Option<Instant>,
 }
@@ -110,14 +110,14 @@ impl Checkpoint {
 
     /// What was asked for so far. It is taken before a step reads the ring: what is asked for later may concern events that
     /// the step does not see, and is left to the next one.
-    fn take_asked(&self) -> Asked {
+    fn take_asked(&self) -> AskedStep {
         let mut progress = self.progress.lock();
         progress.compacted = false;
-        Asked { urgent: std::mem::take(&mut progress.urgent), pending_since: progress.pending_since.take() }
+        AskedStep { urgent: std::mem::take(&mut progress.urgent), pending_since: progress.pending_since.take() }
     }
 
     /// So many bytes of the ring were read; if they are not all, the rest is still asked for.
-    fn note_read(&self, asked: Asked, bytes: usize, is_all: bool) {
+    fn note_read(&self, asked: AskedStep, bytes: usize, is_all: bool) {
         let mut progress = self.progress.lock();
         if is_all {
             progress.pending_bytes = 0;

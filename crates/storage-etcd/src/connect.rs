@@ -27,40 +27,40 @@ pub(crate) struct CannotConnect {
 /// One member: its address and how to speak to it.
 #[derive(Debug)]
 pub(crate) struct EtcdEndpoint {
-    place: Place,
+    place: MemberAddress,
     tls: Option<Tls>,
     dial: Option<EtcdDial>,
 }
 
 /// Where a member listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum MemberAddress {
     Tcp { host: String, port: u16 },
     Socket(PathBuf),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for MemberAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Tcp { host, port } => write!(f, "{host}:{port}"),
-            Place::Socket(path) => write!(f, "{}", path.display()),
+            MemberAddress::Tcp { host, port } => write!(f, "{host}:{port}"),
+            MemberAddress::Socket(path) => write!(f, "{}", path.display()),
         }
     }
 }
 
-impl Place {
+impl MemberAddress {
     /// What the member is called in requests, and in its certificate.
     fn host(&self) -> &str {
         match self {
-            Place::Tcp { host, .. } => host.trim_start_matches('[').trim_end_matches(']'),
-            Place::Socket(_) => "localhost",
+            MemberAddress::Tcp { host, .. } => host.trim_start_matches('[').trim_end_matches(']'),
+            MemberAddress::Socket(_) => "localhost",
         }
     }
 
     fn authority(&self) -> String {
         match self {
-            Place::Tcp { .. } => self.to_string(),
-            Place::Socket(_) => "localhost".into(),
+            MemberAddress::Tcp { .. } => self.to_string(),
+            MemberAddress::Socket(_) => "localhost".into(),
         }
     }
 }
@@ -81,12 +81,12 @@ impl EtcdEndpoint {
             if address.is_empty() {
                 return Err(wrong("has no path"));
             }
-            Place::Socket(address.into())
+            MemberAddress::Socket(address.into())
         } else {
             let uri: Uri =
                 format!("http://{}", address.trim_end_matches('/')).parse().map_err(|_| wrong("is no URL"))?;
             let host = uri.host().ok_or_else(|| wrong("has no host"))?.to_string();
-            Place::Tcp { host, port: uri.port_u16().unwrap_or(2379) }
+            MemberAddress::Tcp { host, port: uri.port_u16().unwrap_or(2379) }
         };
         let tls = match scheme {
             "http" | "unix" => None,
@@ -125,7 +125,9 @@ impl EtcdEndpoint {
 
     async fn attempt(&self) -> Result<Box<dyn Io>, String> {
         let stream = match (&self.dial, &self.place) {
-            (Some(EtcdDial(dial)), Place::Tcp { port, .. }) => dial(self.place.host().to_string(), *port).await?,
+            (Some(EtcdDial(dial)), MemberAddress::Tcp { port, .. }) => {
+                dial(self.place.host().to_string(), *port).await?
+            }
             _ => self.dial().await.map_err(|error| error.to_string())?,
         };
         let Some(tls) = &self.tls else { return Ok(stream) };
@@ -137,8 +139,8 @@ impl EtcdEndpoint {
 
     async fn dial(&self) -> std::io::Result<Box<dyn Io>> {
         match &self.place {
-            Place::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
-            Place::Tcp { port, .. } => {
+            MemberAddress::Socket(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+            MemberAddress::Tcp { port, .. } => {
                 let stream = TcpStream::connect((self.place.host(), *port)).await?;
                 // Requests are small and answers are waited for.
                 stream.set_nodelay(true)?;
@@ -200,15 +202,15 @@ mod tests {
     fn endpoints() {
         let with_ca = EtcdOptions { ca_file: Some("ca.pem".into()), ..EtcdOptions::at([]) };
         let half = EtcdOptions { cert_file: Some("me.pem".into()), ..with_ca.clone() };
-        let tcp = |host: &str, port| Place::Tcp { host: host.into(), port };
+        let tcp = |host: &str, port| MemberAddress::Tcp { host: host.into(), port };
         let cases = [
             ("http://10.0.0.1:2379", &with_ca, Ok((tcp("10.0.0.1", 2379), false))),
             ("https://etcd-0.example:4001/", &with_ca, Ok((tcp("etcd-0.example", 4001), true))),
             ("https://[::1]:2379", &with_ca, Ok((tcp("[::1]", 2379), true))),
             ("localhost:1", &with_ca, Ok((tcp("localhost", 1), false))),
             ("http://etcd", &with_ca, Ok((tcp("etcd", 2379), false))),
-            ("unix:///run/etcd.sock", &with_ca, Ok((Place::Socket("/run/etcd.sock".into()), false))),
-            ("unixs://localhost:2379", &with_ca, Ok((Place::Socket("localhost:2379".into()), true))),
+            ("unix:///run/etcd.sock", &with_ca, Ok((MemberAddress::Socket("/run/etcd.sock".into()), false))),
+            ("unixs://localhost:2379", &with_ca, Ok((MemberAddress::Socket("localhost:2379".into()), true))),
             ("unix://", &with_ca, Err("has no path")),
             ("ftp://etcd", &with_ca, Err("neither http, https, unix nor unixs")),
             ("https://etcd", &EtcdOptions::at([]), Ok((tcp("etcd", 2379), true))),

@@ -13,7 +13,7 @@ pub const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 pub const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub struct Header {
+pub struct ResponseHeader {
     #[prost(uint64, tag = "1")]
     pub cluster_id: u64,
     #[prost(uint64, tag = "2")]
@@ -61,7 +61,7 @@ pub struct RangeRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RangeResponse {
     #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    pub header: Option<ResponseHeader>,
     #[prost(message, repeated, tag = "2")]
     pub kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
@@ -83,7 +83,7 @@ pub struct PutRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PutResponse {
     #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    pub header: Option<ResponseHeader>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -97,7 +97,7 @@ pub struct DeleteRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DeleteResponse {
     #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    pub header: Option<ResponseHeader>,
     #[prost(int64, tag = "2")]
     pub deleted: i64,
     #[prost(message, repeated, tag = "3")]
@@ -190,7 +190,7 @@ pub struct TxnRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TxnResponse {
     #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    pub header: Option<ResponseHeader>,
     #[prost(bool, tag = "2")]
     pub succeeded: bool,
     #[prost(message, repeated, tag = "3")]
@@ -217,7 +217,7 @@ pub struct CompactRequest {
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct CompactResponse {
     #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    pub header: Option<ResponseHeader>,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -232,7 +232,7 @@ pub struct LeaseGrantRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LeaseGrantResponse {
     #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    pub header: Option<ResponseHeader>,
     #[prost(int64, tag = "2")]
     pub id: i64,
     #[prost(int64, tag = "3")]
@@ -247,7 +247,7 @@ pub struct StatusRequest {}
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StatusResponse {
     #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    pub header: Option<ResponseHeader>,
     #[prost(string, tag = "2")]
     pub version: String,
     #[prost(int64, tag = "3")]
@@ -297,7 +297,7 @@ pub struct WatchProgress {}
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct WatchResponse {
     #[prost(message, optional, tag = "1")]
-    pub header: Option<Header>,
+    pub header: Option<ResponseHeader>,
     #[prost(int64, tag = "2")]
     pub watch_id: i64,
     #[prost(bool, tag = "3")]
@@ -333,6 +333,6 @@ impl Event {
 }
 
 /// The revision a response carries; 0 if it has no header.
-pub fn revision(header: &Option<Header>) -> i64 {
+pub fn revision(header: &Option<ResponseHeader>) -> i64 {
     header.map_or(0, |header| header.revision)
 }

@@ -63,7 +63,7 @@ impl EtcdStore {
         let client = Client::new(&options)?;
         let mut pause = Pause::until(tokio::time::Instant::now() + options.start_timeout, options.endpoints.len());
         let endpoints = client.endpoints().collect::<Vec<_>>().join(", ");
-        let mut waiting = Waiting::for_etcd(&endpoints);
+        let mut waiting = StartWait::for_etcd(&endpoints);
         let status: proto::StatusResponse = loop {
             match waiting.while_saying(client.once(proto::STATUS, StatusRequest {})).await {
                 Ok(status) => break status,
@@ -97,20 +97,20 @@ impl EtcdStore {
 }
 
 /// Says what a start waits for.
-struct Waiting<'a> {
+struct StartWait<'a> {
     endpoints: &'a str,
     reason: String,
     next: tokio::time::Instant,
 }
 
-impl Waiting<'_> {
+impl StartWait<'_> {
     /// An etcd that is there answers sooner.
     const FIRST: Duration = Duration::from_millis(700);
     const AGAIN: Duration = Duration::from_secs(10);
 
-    fn for_etcd(endpoints: &str) -> Waiting<'_> {
+    fn for_etcd(endpoints: &str) -> StartWait<'_> {
         let reason = "no answer yet; is it there, and does it speak TLS exactly if the URL begins with https?".into();
-        Waiting { endpoints, reason, next: tokio::time::Instant::now() + Self::FIRST }
+        StartWait { endpoints, reason, next: tokio::time::Instant::now() + Self::FIRST }
     }
 
     /// Waits for something that etcd has to do with.

@@ -56,7 +56,7 @@ pub(crate) async fn watch(shared: &Arc<Shared>, mut request: WatchRequest) -> Re
 pub(crate) fn follow(shared: Arc<Shared>, request: WatchRequest, after: Revision) -> WatchStream {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let wanted = Watches::register(&shared, &request);
-    let follower = Follower { shared, request, position: after, wanted, sender };
+    let follower = EtcdFollower { shared, request, position: after, wanted, sender };
     tokio::spawn(follower.run());
     Box::pin(ReceiverStream::new(receiver))
 }
@@ -114,25 +114,25 @@ impl Watches {
         }
     }
 
-    fn register(shared: &Arc<Shared>, request: &WatchRequest) -> Wanted {
+    fn register(shared: &Arc<Shared>, request: &WatchRequest) -> WantedRevision {
         let (sender, receiver) = signal::channel(0);
         let watches = &shared.watches;
         let id = watches.next.fetch_add(1, Ordering::Relaxed);
         if request.marks {
             watches.open.lock().insert(id, (request.range.clone(), sender));
         }
-        Wanted { shared: shared.clone(), id, revision: receiver }
+        WantedRevision { shared: shared.clone(), id, revision: receiver }
     }
 }
 
 /// How far a watch is wanted to come. Leaves the register when it is dropped.
-struct Wanted {
+struct WantedRevision {
     shared: Arc<Shared>,
     id: u64,
     revision: signal::Receiver<Revision>,
 }
 
-impl Wanted {
+impl WantedRevision {
     /// Waits for the next change of what is wanted; never returns once all senders are dropped.
     async fn changed(&mut self) {
         if self.revision.changed().await.is_err() {
@@ -141,18 +141,18 @@ impl Wanted {
     }
 }
 
-impl Drop for Wanted {
+impl Drop for WantedRevision {
     fn drop(&mut self) {
         self.shared.watches.open.lock().remove(&self.id);
     }
 }
 
-struct Follower {
+struct EtcdFollower {
     shared: Arc<Shared>,
     request: WatchRequest,
     /// Everything up to here has been handed over.
     position: Revision,
-    wanted: Wanted,
+    wanted: WantedRevision,
     sender: mpsc::Sender<Result<Batch>>,
 }
 
@@ -168,7 +168,7 @@ enum End {
     Failed(Error),
 }
 
-impl Follower {
+impl EtcdFollower {
     async fn run(mut self) {
         let mut pause = Pause::for_ever(&self.shared.client);
         loop {

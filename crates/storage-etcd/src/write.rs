@@ -57,7 +57,7 @@ struct Attempt<'a> {
 }
 
 /// What to do about a transaction that was refused.
-enum Verdict {
+enum RefusedWrite {
     /// The write's outcome.
     Final(Result<Written>),
     Again,
@@ -74,8 +74,8 @@ impl Attempt<'_> {
                 Ok(answer) => {
                     client.saw(proto::revision(&answer.header));
                     match self.conclude(answer).await {
-                        Verdict::Final(outcome) => return outcome,
-                        Verdict::Again => continue,
+                        RefusedWrite::Final(outcome) => return outcome,
+                        RefusedWrite::Again => continue,
                     }
                 }
                 Err(failed) => failed,
@@ -136,35 +136,35 @@ impl Attempt<'_> {
     }
 
     /// Turns an answer into the outcome, if it tells.
-    async fn conclude(&mut self, answer: TxnResponse) -> Verdict {
+    async fn conclude(&mut self, answer: TxnResponse) -> RefusedWrite {
         if answer.succeeded {
             if let Some(receipt) = &mut self.receipt {
                 receipt.made(proto::revision(&answer.header));
             }
-            return Verdict::Final(succeeded(self.write, answer));
+            return RefusedWrite::Final(succeeded(self.write, answer));
         }
         let current = answer.found(&self.write.key).cloned().map(entry);
         let proof = self.receipt.as_mut().map(|receipt| receipt.examine(answer.found(receipt.key())));
         match (proof, self.doubt.take()) {
-            (Some(Proof::Made(revision)), _) => return Verdict::Final(self.made_before(revision, current).await),
+            (Some(Proof::Made(revision)), _) => return RefusedWrite::Final(self.made_before(revision, current).await),
             (Some(Proof::Moved), _) => {
                 // Copies that are still under way ask for the receipt as it was, so none of them can happen any more.
-                return Verdict::Again;
+                return RefusedWrite::Again;
             }
             (Some(Proof::NotMade), Some(why)) if !matches!(self.write.expect, Expect::At(_)) => {
                 match self.fence().await {
                     Ok(None) => {}
-                    Ok(Some(revision)) => return Verdict::Final(self.made_before(revision, current).await),
-                    Err(_) => return Verdict::Final(Err(Error::OutcomeUnknown(why))),
+                    Ok(Some(revision)) => return RefusedWrite::Final(self.made_before(revision, current).await),
+                    Err(_) => return RefusedWrite::Final(Err(Error::OutcomeUnknown(why))),
                 }
             }
             // A key never returns to a revision, so copies that are still under way will be refused as well.
             (Some(Proof::NotMade), _) | (None, None) => {}
-            (None, Some(why)) => return Verdict::Final(Err(Error::OutcomeUnknown(why))),
+            (None, Some(why)) => return RefusedWrite::Final(Err(Error::OutcomeUnknown(why))),
         }
         // The comparison failed, so `check` finds the reason; if it finds none, the key has changed back.
         let reason = self.write.check(current.as_ref()).err();
-        Verdict::Final(Err(reason.unwrap_or_else(|| current.map_or(Error::NotFound, Error::Conflict))))
+        RefusedWrite::Final(Err(reason.unwrap_or_else(|| current.map_or(Error::NotFound, Error::Conflict))))
     }
 
     /// Keeps copies that are still under way from happening, by changing the receipt. A key that exists now can be deleted

@@ -30,7 +30,7 @@ const EVENT_BYTES: usize = 256;
 /// A store in memory: for tests, and for servers whose objects end with them.
 #[derive(Clone)]
 pub struct MemoryStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMemory>,
 }
 
 impl MemoryStore {
@@ -42,7 +42,7 @@ impl MemoryStore {
     /// A store that compacts itself when its history takes more than so many bytes.
     pub fn with_history(history_bytes_max: usize) -> Self {
         let state = State { revision: 1, history_bytes_max, ..State::default() };
-        MemoryStore { shared: Arc::new(Shared { state: Mutex::new(state), progress: Progress::at(1) }) }
+        MemoryStore { shared: Arc::new(SharedMemory { state: Mutex::new(state), progress: Progress::at(1) }) }
     }
 }
 
@@ -58,7 +58,7 @@ impl Default for MemoryStore {
     }
 }
 
-struct Shared {
+struct SharedMemory {
     state: Mutex<State>,
     /// How far all subscribers have been told: to the state's revision. Wakes watchers too, in the order in which they began to wait.
     progress: Progress,
@@ -172,7 +172,7 @@ impl Store for MemoryStore {
     }
 }
 
-impl Shared {
+impl SharedMemory {
     fn commit(&self, write: Write) -> Result<Written> {
         let mut state = self.state.lock();
         write.check(state.current.get(&write.key))?;
@@ -289,7 +289,7 @@ impl State {
 
 /// A watcher: how far it got, and what it wants.
 struct Cursor {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMemory>,
     request: WatchRequest,
     position: Revision,
     /// The revision of the last delivered batch.
@@ -323,7 +323,7 @@ impl Cursor {
 }
 
 struct Unsubscribe {
-    shared: Weak<Shared>,
+    shared: Weak<SharedMemory>,
     id: u64,
 }
 
@@ -336,7 +336,7 @@ impl Drop for Unsubscribe {
 }
 
 /// Deletes the key when its time has come, unless it was written again.
-async fn expire(shared: Weak<Shared>, key: Key, revision: Revision, ttl: Duration) {
+async fn expire(shared: Weak<SharedMemory>, key: Key, revision: Revision, ttl: Duration) {
     tokio::time::sleep(ttl).await;
     if let Some(shared) = shared.upgrade() {
         let expired = shared.commit(Write { key, change: Change::Delete, expect: Expect::At(revision) });

@@ -26,12 +26,12 @@ pub trait Element: Clone {
 /// A sorted set that is cheap to clone: clones share what is the same.
 #[derive(Clone)]
 pub struct OrderedSet<T: Element> {
-    root: Arc<Node<T>>,
+    root: Arc<TreeNode<T>>,
     len: usize,
 }
 
 #[derive(Clone)]
-enum Node<T> {
+enum TreeNode<T> {
     Leaf(Vec<T>),
     Branch(Vec<Child<T>>),
 }
@@ -41,12 +41,12 @@ struct Child<T> {
     /// Always the first element below, so that a search needs not follow the pointer.
     first: T,
     len: usize,
-    node: Arc<Node<T>>,
+    node: Arc<TreeNode<T>>,
 }
 
 impl<T: Element> Default for OrderedSet<T> {
     fn default() -> Self {
-        OrderedSet { root: Arc::new(Node::Leaf(Vec::new())), len: 0 }
+        OrderedSet { root: Arc::new(TreeNode::Leaf(Vec::new())), len: 0 }
     }
 }
 
@@ -66,10 +66,10 @@ impl<T: Element> OrderedSet<T> {
         let mut node = &*self.root;
         loop {
             match node {
-                Node::Leaf(items) => {
+                TreeNode::Leaf(items) => {
                     return items.binary_search_by(|item| item.compare(probe)).ok().map(|index| &items[index]);
                 }
-                Node::Branch(children) => node = &children[child_for(children, probe)].node,
+                TreeNode::Branch(children) => node = &children[child_for(children, probe)].node,
             }
         }
     }
@@ -78,8 +78,8 @@ impl<T: Element> OrderedSet<T> {
     pub fn insert(&mut self, item: T) -> Option<T> {
         let (replaced, right) = insert(&mut self.root, item);
         if let Some(right) = right {
-            let left = std::mem::replace(&mut self.root, Arc::new(Node::Leaf(Vec::new())));
-            self.root = Arc::new(Node::Branch([left, right].into_iter().filter_map(Child::over).collect()));
+            let left = std::mem::replace(&mut self.root, Arc::new(TreeNode::Leaf(Vec::new())));
+            self.root = Arc::new(TreeNode::Branch([left, right].into_iter().filter_map(Child::over).collect()));
         }
         self.len += usize::from(replaced.is_none());
         replaced
@@ -91,9 +91,9 @@ impl<T: Element> OrderedSet<T> {
         self.get(probe)?;
         let removed = remove(&mut self.root, probe);
         self.len -= usize::from(removed.is_some());
-        while let Node::Branch(children) = &*self.root {
+        while let TreeNode::Branch(children) = &*self.root {
             match children.as_slice() {
-                [] => self.root = Arc::new(Node::Leaf(Vec::new())),
+                [] => self.root = Arc::new(TreeNode::Leaf(Vec::new())),
                 [only] => self.root = only.node.clone(),
                 _ => break,
             }
@@ -107,11 +107,11 @@ impl<T: Element> OrderedSet<T> {
         let mut node = &*self.root;
         loop {
             match node {
-                Node::Leaf(items) => {
+                TreeNode::Leaf(items) => {
                     let index = items.partition_point(|item| item.compare(start) == Ordering::Less);
                     return Iter { path, leaf: items[index..].iter(), end };
                 }
-                Node::Branch(children) => {
+                TreeNode::Branch(children) => {
                     let index = child_for(children, start);
                     path.push(children[index + 1..].iter());
                     node = &children[index].node;
@@ -133,10 +133,10 @@ impl<T: Element> OrderedSet<T> {
         let mut node = &*self.root;
         loop {
             match node {
-                Node::Leaf(items) => {
+                TreeNode::Leaf(items) => {
                     return before + items.partition_point(|item| item.compare(probe) == Ordering::Less);
                 }
-                Node::Branch(children) => {
+                TreeNode::Branch(children) => {
                     let index = child_for(children, probe);
                     before += children[..index].iter().map(|child| child.len).sum::<usize>();
                     node = &children[index].node;
@@ -171,11 +171,14 @@ impl<'a, T: Element> Iterator for Iter<'a, T> {
     }
 }
 
-fn first_leaf<'a, T>(mut node: &'a Node<T>, path: &mut Vec<std::slice::Iter<'a, Child<T>>>) -> std::slice::Iter<'a, T> {
+fn first_leaf<'a, T>(
+    mut node: &'a TreeNode<T>,
+    path: &mut Vec<std::slice::Iter<'a, Child<T>>>,
+) -> std::slice::Iter<'a, T> {
     loop {
         match node {
-            Node::Leaf(items) => return items.iter(),
-            Node::Branch(children) => {
+            TreeNode::Leaf(items) => return items.iter(),
+            TreeNode::Branch(children) => {
                 let mut rest = children.iter();
                 let Some(child) = rest.next() else { return [].iter() };
                 path.push(rest);
@@ -192,47 +195,47 @@ fn child_for<T: Element>(children: &[Child<T>], probe: T::Probe<'_>) -> usize {
 
 impl<T: Clone> Child<T> {
     /// None over an empty node, which has no place in a tree.
-    fn over(node: Arc<Node<T>>) -> Option<Self> {
+    fn over(node: Arc<TreeNode<T>>) -> Option<Self> {
         Some(Child { first: node.first()?.clone(), len: node.len(), node })
     }
 }
 
-impl<T> Node<T> {
+impl<T> TreeNode<T> {
     fn first(&self) -> Option<&T> {
         match self {
-            Node::Leaf(items) => items.first(),
-            Node::Branch(children) => children.first().map(|child| &child.first),
+            TreeNode::Leaf(items) => items.first(),
+            TreeNode::Branch(children) => children.first().map(|child| &child.first),
         }
     }
 
     /// Elements below.
     fn len(&self) -> usize {
         match self {
-            Node::Leaf(items) => items.len(),
-            Node::Branch(children) => children.iter().map(|child| child.len).sum(),
+            TreeNode::Leaf(items) => items.len(),
+            TreeNode::Branch(children) => children.iter().map(|child| child.len).sum(),
         }
     }
 
     /// Elements or children, whichever it has.
     fn width(&self) -> usize {
         match self {
-            Node::Leaf(items) => items.len(),
-            Node::Branch(children) => children.len(),
+            TreeNode::Leaf(items) => items.len(),
+            TreeNode::Branch(children) => children.len(),
         }
     }
 }
 
 /// Returns the replaced element, and the right half if the node had to be split.
-fn insert<T: Element>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option<Arc<Node<T>>>) {
+fn insert<T: Element>(node: &mut Arc<TreeNode<T>>, item: T) -> (Option<T>, Option<Arc<TreeNode<T>>>) {
     match Arc::make_mut(node) {
-        Node::Leaf(items) => match items.binary_search_by(|other| other.compare(item.probe())) {
+        TreeNode::Leaf(items) => match items.binary_search_by(|other| other.compare(item.probe())) {
             Ok(index) => (Some(std::mem::replace(&mut items[index], item)), None),
             Err(index) => {
                 items.insert(index, item);
-                (None, split(items, index).map(|right| Arc::new(Node::Leaf(right))))
+                (None, split(items, index).map(|right| Arc::new(TreeNode::Leaf(right))))
             }
         },
-        Node::Branch(children) => {
+        TreeNode::Branch(children) => {
             let index = child_for(children, item.probe());
             let child = &mut children[index];
             if child.first.compare(item.probe()) != Ordering::Less {
@@ -242,7 +245,7 @@ fn insert<T: Element>(node: &mut Arc<Node<T>>, item: T) -> (Option<T>, Option<Ar
             child.len = child.node.len();
             let Some(right) = right.and_then(Child::over) else { return (replaced, None) };
             children.insert(index + 1, right);
-            (replaced, split(children, index + 1).map(|right| Arc::new(Node::Branch(right))))
+            (replaced, split(children, index + 1).map(|right| Arc::new(TreeNode::Branch(right))))
         }
     }
 }
@@ -257,13 +260,13 @@ fn split<T>(items: &mut Vec<T>, inserted_at: usize) -> Option<Vec<T>> {
     Some(items.split_off(at))
 }
 
-fn remove<T: Element>(node: &mut Arc<Node<T>>, probe: T::Probe<'_>) -> Option<T> {
+fn remove<T: Element>(node: &mut Arc<TreeNode<T>>, probe: T::Probe<'_>) -> Option<T> {
     match Arc::make_mut(node) {
-        Node::Leaf(items) => {
+        TreeNode::Leaf(items) => {
             let index = items.binary_search_by(|item| item.compare(probe)).ok()?;
             Some(items.remove(index))
         }
-        Node::Branch(children) => {
+        TreeNode::Branch(children) => {
             let index = child_for(children, probe);
             let removed = remove(&mut children[index].node, probe);
             match Child::over(children[index].node.clone()) {
@@ -291,8 +294,8 @@ fn join_small<T: Element>(children: &mut Vec<Child<T>>, index: usize) {
     let grown = &mut children[left];
     grown.len += right.len;
     match (Arc::make_mut(&mut grown.node), Arc::unwrap_or_clone(right.node)) {
-        (Node::Leaf(items), Node::Leaf(more)) => items.extend(more),
-        (Node::Branch(items), Node::Branch(more)) => items.extend(more),
+        (TreeNode::Leaf(items), TreeNode::Leaf(more)) => items.extend(more),
+        (TreeNode::Branch(items), TreeNode::Branch(more)) => items.extend(more),
         // All leaves of a tree are at the same depth, so neighbours are of one sort.
         _ => debug_assert!(false, "a leaf beside a branch"),
     }
@@ -324,13 +327,13 @@ mod tests {
         assert!(set.iter().map(|pair| (pair.0, pair.1)).eq(model.iter().map(|(key, value)| (*key, *value))));
     }
 
-    fn depth(node: &Node<Pair>, is_root: bool) -> usize {
+    fn depth(node: &TreeNode<Pair>, is_root: bool) -> usize {
         match node {
-            Node::Leaf(items) => {
+            TreeNode::Leaf(items) => {
                 assert!(items.len() <= NODE_MAX && (is_root || !items.is_empty()));
                 1
             }
-            Node::Branch(children) => {
+            TreeNode::Branch(children) => {
                 assert!(children.len() <= NODE_MAX && !children.is_empty());
                 for child in children {
                     assert_eq!((Some(&child.first), child.len), (child.node.first(), child.node.len()));

@@ -217,7 +217,7 @@ impl<W: AsyncWrite + Unpin> ToKubelet<'_, W> {
     async fn follow<R: AsyncRead + Unpin>(&mut self, reader: &mut Reader<R>, mut pings: mpsc::Receiver<u32>) {
         let mut ticks = tokio::time::interval_at(Instant::now() + PING_PERIOD, PING_PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut message = Message::default();
+        let mut message = ArrivingMessage::default();
         loop {
             let has_room = !self.open || !self.writer.is_full();
             let incoming = tokio::select! {
@@ -253,7 +253,7 @@ impl<W: AsyncWrite + Unpin> ToKubelet<'_, W> {
     }
 
     /// Passes a piece of a message on. Err if the client broke the protocol.
-    fn pass_on(&mut self, message: &mut Message, mut bytes: Bytes, last: bool) -> Result<(), ()> {
+    fn pass_on(&mut self, message: &mut ArrivingMessage, mut bytes: Bytes, last: bool) -> Result<(), ()> {
         if message.channel.is_none() && !bytes.is_empty() {
             message.channel = Some(bytes[0]);
             bytes = bytes.slice(1..);
@@ -307,7 +307,7 @@ impl<W: AsyncWrite + Unpin> ToKubelet<'_, W> {
 
 /// What is known of the message that is being received.
 #[derive(Default)]
-struct Message {
+struct ArrivingMessage {
     channel: Option<u8>,
     /// The channel that it ends.
     closes: Option<u8>,

@@ -60,7 +60,7 @@ pub(super) struct Request<'a> {
 }
 
 /// What a policy says to one validation or annotation.
-enum Decision {
+enum PolicyDecision {
     Admit,
     /// It could not be evaluated, which `failurePolicy: Ignore` lets through.
     Ignored {
@@ -87,7 +87,7 @@ impl Decision {
 }
 
 /// What came of all policies.
-struct Verdict<'m> {
+struct PolicyVerdict<'m> {
     meters: &'m AdmissionMeters,
     /// The first refusal counts.
     denied: Option<(String, String)>,
@@ -98,14 +98,14 @@ struct Verdict<'m> {
 impl Request<'_> {
     /// Asks all policies about the request.
     pub async fn dispatch(mut self, hooks: &[&Hook]) -> Result<(), Status> {
-        let mut verdict = Verdict { meters: self.meters, denied: None, failures: Vec::new() };
+        let mut verdict = PolicyVerdict { meters: self.meters, denied: None, failures: Vec::new() };
         for hook in hooks {
             self.ask(hook, &mut verdict).await?;
         }
         verdict.settle(self.attributes)
     }
 
-    async fn ask(&mut self, hook: &Hook, verdict: &mut Verdict<'_>) -> Result<(), Status> {
+    async fn ask(&mut self, hook: &Hook, verdict: &mut PolicyVerdict<'_>) -> Result<(), Status> {
         let policy = &*hook.policy;
         let matched = match policy.matcher.matches(self.attributes, self.object, self.old) {
             Ok(Some(matched)) => matched,
@@ -185,7 +185,7 @@ async fn validate<'p>(
     policy: &'p Definition,
     asked: &Asked<'_>,
     binding: &Binding,
-    verdict: &mut Verdict<'_>,
+    verdict: &mut PolicyVerdict<'_>,
     published: &mut Vec<(&'p str, Vec<String>)>,
 ) {
     match policy.conditions.hold(asked).await {
@@ -212,15 +212,15 @@ async fn validate<'p>(
 }
 
 /// What an expression that cannot be evaluated means.
-fn failure(policy: &Definition, message: String, took: Duration) -> Decision {
+fn failure(policy: &Definition, message: String, took: Duration) -> PolicyDecision {
     match policy.ignores_failures {
-        true => Decision::Ignored { message, took },
-        false => Decision::Deny { message, reason: String::new(), took },
+        true => PolicyDecision::Ignored { message, took },
+        false => PolicyDecision::Deny { message, reason: String::new(), took },
     }
 }
 
 /// The decisions of all validations.
-async fn decide(policy: &Definition, asked: &Asked<'_>) -> Result<Vec<Decision>, String> {
+async fn decide(policy: &Definition, asked: &Asked<'_>) -> Result<Vec<PolicyDecision>, String> {
     let expressions: Vec<&Expression> = policy.validations.iter().map(|validation| &validation.expression).collect();
     let evaluated = asked.evaluate(&expressions, BUDGET).await?;
     // Messages are made even for validations that hold, since they are paid for by the same budget.
@@ -239,10 +239,12 @@ async fn decide(policy: &Definition, asked: &Asked<'_>) -> Result<Vec<Decision>,
         decisions.push(match (value, message) {
             (Err(why), _) => failure(policy, why, took),
             (Ok(_), Err(why)) => failure(policy, format!("failed messageExpression: {why}"), took),
-            (Ok(Value::Bool(true)), _) => Decision::Admit,
-            (Ok(_), Ok(made)) => {
-                Decision::Deny { message: message_of(validation, made), reason: validation.reason.to_string(), took }
-            }
+            (Ok(Value::Bool(true)), _) => PolicyDecision::Admit,
+            (Ok(_), Ok(made)) => PolicyDecision::Deny {
+                message: message_of(validation, made),
+                reason: validation.reason.to_string(),
+                took,
+            },
         });
     }
     Ok(decisions)
@@ -267,7 +269,7 @@ fn annotate<'p>(
     annotation: &'p Annotation,
     value: Result<Value, String>,
     (policy, binding, took): (&Definition, &Binding, Duration),
-    verdict: &mut Verdict<'_>,
+    verdict: &mut PolicyVerdict<'_>,
     published: &mut Vec<(&'p str, Vec<String>)>,
 ) {
     let text = match value {
@@ -299,7 +301,7 @@ fn annotate<'p>(
     }
 }
 
-impl Verdict<'_> {
+impl PolicyVerdict<'_> {
     /// A policy or binding that cannot be used.
     fn misconfigured(&mut self, policy: &Definition, binding: Option<&Binding>, why: &str) {
         if !policy.ignores_failures {
@@ -320,17 +322,17 @@ impl Verdict<'_> {
         policy: &Definition,
         binding: &Binding,
         index: usize,
-        decision: Decision,
+        decision: PolicyDecision,
         attributes: &Attributes<'_>,
     ) {
         let meters = &self.meters.policies;
         attributes.found(|| decision.finding(policy, binding, index));
         let (message, reason, took) = match decision {
-            Decision::Admit => return,
-            Decision::Ignored { message, took } => {
+            PolicyDecision::Admit => return,
+            PolicyDecision::Ignored { message, took } => {
                 return meters.checked(&policy.name, &binding.name, &message, "allow", took);
             }
-            Decision::Deny { message, reason, took } => (message, reason, took),
+            PolicyDecision::Deny { message, reason, took } => (message, reason, took),
         };
         for action in binding.actions.into_iter().flatten() {
             let label = match action {

@@ -29,7 +29,7 @@ impl ReviewVersion {
 
 /// The JSON of a review.
 pub fn request(version: ReviewVersion, uid: &str, attributes: &Attributes<'_>, subject: &Subject<'_>) -> Vec<u8> {
-    let mut out = Json(Vec::with_capacity(1024));
+    let mut out = ReviewJson(Vec::with_capacity(1024));
     out.raw("{\"kind\":\"AdmissionReview\",\"apiVersion\":");
     out.text(version.group_version());
     out.raw(",\"request\":{\"uid\":");
@@ -54,9 +54,9 @@ pub fn request(version: ReviewVersion, uid: &str, attributes: &Attributes<'_>, s
 }
 
 /// Writes the JSON of a request.
-struct Json(Vec<u8>);
+struct ReviewJson(Vec<u8>);
 
-impl Json {
+impl ReviewJson {
     fn raw(&mut self, text: &str) {
         self.0.extend_from_slice(text.as_bytes());
     }

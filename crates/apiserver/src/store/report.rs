@@ -31,7 +31,7 @@ impl OpenedStore {
             checks.push((check(health, "etcd", config.healthcheck_timeout), all));
             checks.push((check(readiness, "etcd-readiness", config.readycheck_timeout), &[Endpoint::Readyz]));
             if cluster.is_embedded {
-                for part in [Part::Disk, Part::Space] {
+                for part in [CheckedPart::Disk, CheckedPart::Space] {
                     checks.push((Arc::new(EmbeddedCheck { part, store: cluster.store.clone() }), &[Endpoint::Readyz]));
                 }
             }
@@ -144,13 +144,13 @@ impl Check for StoreCheck {
 
 /// Whether the embedded store takes writes. Only readiness depends on it: a restart would not help.
 struct EmbeddedCheck {
-    part: Part,
+    part: CheckedPart,
     store: Arc<dyn Store>,
 }
 
 /// What can keep the embedded store from taking writes.
 #[derive(Clone, Copy)]
-enum Part {
+enum CheckedPart {
     /// Files cannot be written.
     Disk,
     /// The quota is used up or the file system is full; deletions are possible.
@@ -161,15 +161,15 @@ enum Part {
 impl Check for EmbeddedCheck {
     fn name(&self) -> &str {
         match self.part {
-            Part::Disk => "storage",
-            Part::Space => "storage-space",
+            CheckedPart::Disk => "storage",
+            CheckedPart::Space => "storage-space",
         }
     }
 
     async fn check(&self) -> Result<(), String> {
         let status = self.store.status().await.map_err(|error| error.to_string())?;
         match (self.part, status.health) {
-            (Part::Disk, Health::Degraded(why)) | (Part::Space, Health::Full(why)) => Err(why),
+            (CheckedPart::Disk, Health::Degraded(why)) | (CheckedPart::Space, Health::Full(why)) => Err(why),
             _ => Ok(()),
         }
     }

@@ -50,7 +50,7 @@ pub fn validate(configuration: &AuthenticationConfiguration, disallowed: &[Strin
     let (mut issuers, mut discovery_urls) = (BTreeSet::new(), BTreeSet::new());
     for (at, jwt) in configuration.jwt.iter().enumerate() {
         let path = root.index(at);
-        let mut validation = Validation { disallowed, egress, errors };
+        let mut validation = ConfigurationValidation { disallowed, egress, errors };
         validation.jwt(jwt, &path);
         errors = validation.errors;
         let issuer = &jwt.issuer;
@@ -75,12 +75,12 @@ pub fn validate(configuration: &AuthenticationConfiguration, disallowed: &[Strin
 
 /// Validates one issuer by itself and compiles its expressions.
 pub fn compile(jwt: &JwtConfiguration, disallowed: &[String], egress: bool) -> Result<Compiled, Errors> {
-    let mut validation = Validation { disallowed, egress, errors: Errors::new() };
+    let mut validation = ConfigurationValidation { disallowed, egress, errors: Errors::new() };
     let compiled = validation.jwt(jwt, &Path::root());
     if validation.errors.is_empty() { Ok(compiled) } else { Err(validation.errors) }
 }
 
-struct Validation<'a> {
+struct ConfigurationValidation<'a> {
     disallowed: &'a [String],
     /// Whether the gate StructuredAuthenticationConfigurationEgressSelector is on.
     egress: bool,
@@ -94,7 +94,7 @@ enum Variable {
     User,
 }
 
-impl Validation<'_> {
+impl ConfigurationValidation<'_> {
     fn jwt(&mut self, jwt: &JwtConfiguration, path: &Path) -> Compiled {
         self.issuer(&jwt.issuer, &path.field("issuer"));
         let claim_validation_rules = self.claim_rules(&jwt.claim_validation_rules, &path.field("claimValidationRules"));

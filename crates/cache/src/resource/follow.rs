@@ -22,7 +22,7 @@ impl Cache {
     pub(super) async fn follow(self: &Arc<Self>) -> Result<(), Error> {
         let (entries, revision) = self.load().await?;
         self.replace(entries, revision);
-        let follower = Arc::new(Follower { cache: Arc::downgrade(self), ended: AtomicBool::new(false) });
+        let follower = Arc::new(CacheFollower { cache: Arc::downgrade(self), ended: AtomicBool::new(false) });
         let request = WatchRequest::after(self.range.clone(), revision);
         let subscription = self.store.subscribe(request, follower.clone()).await?;
         let mut state = self.state.write();
@@ -132,12 +132,12 @@ impl Cache {
 }
 
 /// Feeds a cache. It holds the cache weakly: a cache that is no longer used stops following.
-struct Follower {
+struct CacheFollower {
     cache: Weak<Cache>,
     ended: AtomicBool,
 }
 
-impl Subscriber for Follower {
+impl Subscriber for CacheFollower {
     fn apply(&self, batch: &Batch) {
         if let Some(cache) = self.cache.upgrade() {
             cache.apply(batch);

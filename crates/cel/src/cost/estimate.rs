@@ -15,7 +15,7 @@ pub(crate) fn estimate(root: Node<'_>, checked: &Checked<'_>, schema: Option<&De
         checked,
         schema,
         places: vec![Path::default(); count],
-        paths: Paths::default(),
+        paths: EstimatedPaths::default(),
         sizes: vec![None; count],
         entries: vec![None; count],
         locals: Vec::new(),
@@ -33,11 +33,11 @@ struct Path {
 }
 
 #[derive(Default)]
-struct Paths<'b> {
+struct EstimatedPaths<'b> {
     arrays: Vec<Vec<&'b str>>,
 }
 
-impl<'b> Paths<'b> {
+impl<'b> EstimatedPaths<'b> {
     fn append(&mut self, path: Path, name: &'b str) -> Path {
         let length = path.length + 1;
         match self.arrays.get_mut(path.array) {
@@ -79,7 +79,7 @@ struct Estimator<'c, 'e, 'b, 'd> {
     checked: &'c Checked<'e>,
     schema: Option<&'d Decl>,
     places: Vec<Path>,
-    paths: Paths<'b>,
+    paths: EstimatedPaths<'b>,
     sizes: Vec<Option<Range>>,
     entries: Vec<Option<Entries>>,
     locals: Vec<Local<'b>>,

@@ -34,13 +34,13 @@ static OVERLOADS: &[Overload] = &[
 #[derive(Clone, Debug)]
 pub struct Semver {
     numbers: [u64; 3],
-    prerelease: Vec<Part>,
+    prerelease: Vec<PrereleasePart>,
     build: Option<String>,
 }
 
 /// A part of a prerelease. Numbers come before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PrereleasePart {
     Number(u64),
     Word(String),
 }
@@ -97,8 +97,8 @@ impl fmt::Display for Semver {
         for (at, part) in self.prerelease.iter().enumerate() {
             f.write_str(if at == 0 { "-" } else { "." })?;
             match part {
-                Part::Number(number) => write!(f, "{number}")?,
-                Part::Word(word) => f.write_str(word)?,
+                PrereleasePart::Number(number) => write!(f, "{number}")?,
+                PrereleasePart::Word(word) => f.write_str(word)?,
             }
         }
         match &self.build {
@@ -139,7 +139,7 @@ fn unsigned(digits: &str) -> Result<u64, String> {
     })
 }
 
-fn part(text: &str) -> Result<Part, String> {
+fn part(text: &str) -> Result<PrereleasePart, String> {
     let quoted = object::quote(text);
     if text.is_empty() {
         return Err("Prerelease is empty".to_string());
@@ -148,12 +148,12 @@ fn part(text: &str) -> Result<Part, String> {
         if text.len() > 1 && text.starts_with('0') {
             return Err(format!("Numeric PreRelease version must not contain leading zeroes {quoted}"));
         }
-        return unsigned(text).map(Part::Number);
+        return unsigned(text).map(PrereleasePart::Number);
     }
     if !text.bytes().all(is_word) {
         return Err(format!("Invalid character(s) found in prerelease {quoted}"));
     }
-    Ok(Part::Word(text.to_string()))
+    Ok(PrereleasePart::Word(text.to_string()))
 }
 
 fn is_word(byte: u8) -> bool {

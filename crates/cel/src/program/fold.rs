@@ -50,7 +50,7 @@ impl<'a> Growing<'a> {
 }
 
 /// What a step did to the accumulator.
-enum Step<'a> {
+enum FoldStep<'a> {
     /// It is what it was, or has grown in place.
     Done,
     Value(Outcome<'a>),
@@ -124,9 +124,9 @@ impl<'a> Evaluation<'_, 'a> {
             _ => {}
         }
         match self.step(fold.step, fold.accumulator, true) {
-            Step::Done => {}
-            Step::Value(Err(error @ Error::Cancelled(_))) => return Err(error),
-            Step::Value(value) => self.locals[usize::from(fold.accumulator)] = Slot::Value(value),
+            FoldStep::Done => {}
+            FoldStep::Value(Err(error @ Error::Cancelled(_))) => return Err(error),
+            FoldStep::Value(value) => self.locals[usize::from(fold.accumulator)] = Slot::Value(value),
         }
         self.ticks += 1;
         if self.ticks.is_multiple_of(STEPS_PER_CHECK) && self.limits.interrupted.is_some_and(|ask| ask()) {
@@ -136,7 +136,7 @@ impl<'a> Evaluation<'_, 'a> {
     }
 
     /// The next value of the accumulator. The steps that macros make add to it in place.
-    fn step(&mut self, at: Ref, accumulator: u16, charged: bool) -> Step<'a> {
+    fn step(&mut self, at: Ref, accumulator: u16, charged: bool) -> FoldStep<'a> {
         let ops = self.ops;
         match &ops[at as usize] {
             Op::Attribute(attribute) if attribute.qualifiers.is_empty() => match attribute.base {
@@ -144,8 +144,8 @@ impl<'a> Evaluation<'_, 'a> {
                     let branch = match self.eval(condition) {
                         Ok(Val::Bool(true)) => yes,
                         Ok(Val::Bool(false)) => no,
-                        Ok(_) => return Step::Value(Err(Error::NO_SUCH_OVERLOAD)),
-                        Err(error) => return Step::Value(Err(error)),
+                        Ok(_) => return FoldStep::Value(Err(Error::NO_SUCH_OVERLOAD)),
+                        Err(error) => return FoldStep::Value(Err(error)),
                     };
                     self.step(branch, accumulator, false)
                 }
@@ -153,15 +153,15 @@ impl<'a> Evaluation<'_, 'a> {
                     if let Slot::Pending(_) = self.locals[usize::from(slot)]
                         && let Err(error @ Error::Cancelled(_)) = self.local(slot)
                     {
-                        return Step::Value(Err(error));
+                        return FoldStep::Value(Err(error));
                     }
                     match self.charge(u64::from(charged)) {
-                        Ok(()) => Step::Done,
-                        Err(error) => Step::Value(Err(error)),
+                        Ok(()) => FoldStep::Done,
+                        Err(error) => FoldStep::Value(Err(error)),
                     }
                 }
-                _ if charged => Step::Value(self.eval(at)),
-                _ => Step::Value(self.raw(at)),
+                _ if charged => FoldStep::Value(self.eval(at)),
+                _ => FoldStep::Value(self.raw(at)),
             },
             Op::Call(call) => match (call.function, &*call.args) {
                 ("_+_", &[first, items]) if self.is_accumulator(first, accumulator) => {
@@ -170,9 +170,9 @@ impl<'a> Evaluation<'_, 'a> {
                 ("cel.@mapInsert", args @ [first, ..]) if self.is_accumulator(*first, accumulator) => {
                     self.insert(at, accumulator, args)
                 }
-                _ => Step::Value(self.eval(at)),
+                _ => FoldStep::Value(self.eval(at)),
             },
-            _ => Step::Value(self.eval(at)),
+            _ => FoldStep::Value(self.eval(at)),
         }
     }
 
@@ -197,22 +197,22 @@ impl<'a> Evaluation<'_, 'a> {
     }
 
     /// `accumulator + items`, which costs 1, and 1 for the accumulator.
-    fn append(&mut self, at: Ref, accumulator: u16, items: Ref) -> Step<'a> {
+    fn append(&mut self, at: Ref, accumulator: u16, items: Ref) -> FoldStep<'a> {
         let slot = usize::from(accumulator);
-        let Some(Slot::List(growing)) = self.start(accumulator) else { return Step::Value(self.eval(at)) };
+        let Some(Slot::List(growing)) = self.start(accumulator) else { return FoldStep::Value(self.eval(at)) };
         drop(growing);
         if let Err(error) = self.charge(1) {
-            return Step::Value(Err(error));
+            return FoldStep::Value(Err(error));
         }
         let added = self.added(items);
         if let Err(error @ Error::Cancelled(_)) = added {
-            return Step::Value(Err(error));
+            return FoldStep::Value(Err(error));
         }
         if let Err(error) = self.charge(1) {
-            return Step::Value(Err(error));
+            return FoldStep::Value(Err(error));
         }
         let arena = self.arena;
-        let Slot::List(growing) = &mut self.locals[slot] else { return Step::Done };
+        let Slot::List(growing) = &mut self.locals[slot] else { return FoldStep::Done };
         let growing = Rc::make_mut(growing);
         match added {
             Ok(Added::One(item)) => growing.push(item),
@@ -220,14 +220,14 @@ impl<'a> Evaluation<'_, 'a> {
                 for item in list.iter(arena) {
                     match item {
                         Ok(item) => growing.push(item),
-                        Err(error) => return Step::Value(Err(error)),
+                        Err(error) => return FoldStep::Value(Err(error)),
                     }
                 }
             }
-            Ok(Added::All(_)) => return Step::Value(Err(Error::NO_SUCH_OVERLOAD)),
-            Err(error) => return Step::Value(Err(error)),
+            Ok(Added::All(_)) => return FoldStep::Value(Err(Error::NO_SUCH_OVERLOAD)),
+            Err(error) => return FoldStep::Value(Err(error)),
         }
-        Step::Done
+        FoldStep::Done
     }
 
     /// What is added to a growing list. A list of one item, which macros make, costs what a list costs and is not made.
@@ -243,40 +243,40 @@ impl<'a> Evaluation<'_, 'a> {
     }
 
     /// `cel.@mapInsert(accumulator, key, value)` or `cel.@mapInsert(accumulator, map)`.
-    fn insert(&mut self, at: Ref, accumulator: u16, args: &'a [Ref]) -> Step<'a> {
+    fn insert(&mut self, at: Ref, accumulator: u16, args: &'a [Ref]) -> FoldStep<'a> {
         let slot = usize::from(accumulator);
-        let Some(Slot::Map(growing)) = self.start(accumulator) else { return Step::Value(self.eval(at)) };
+        let Some(Slot::Map(growing)) = self.start(accumulator) else { return FoldStep::Value(self.eval(at)) };
         drop(growing);
         if let Err(error) = self.charge(1) {
-            return Step::Value(Err(error));
+            return FoldStep::Value(Err(error));
         }
         let mut vals = Vec::with_capacity(2);
         for (i, arg) in args.iter().enumerate().skip(1) {
             match self.eval(*arg) {
                 Ok(val) => vals.push(val),
-                Err(error @ Error::Cancelled(_)) => return Step::Value(Err(error)),
+                Err(error @ Error::Cancelled(_)) => return FoldStep::Value(Err(error)),
                 Err(error) => {
                     // The cost of the call is counted if all arguments were evaluated.
                     let all = args.len() == 2 || i + 1 == args.len();
                     if let Err(cancelled) = self.charge(u64::from(all)) {
-                        return Step::Value(Err(cancelled));
+                        return FoldStep::Value(Err(cancelled));
                     }
-                    return Step::Value(Err(error));
+                    return FoldStep::Value(Err(error));
                 }
             }
         }
         if let Err(error) = self.charge(1) {
-            return Step::Value(Err(error));
+            return FoldStep::Value(Err(error));
         }
         let added = match vals[..] {
             [key, value] => vec![(key, value)],
             [Val::Map(map)] => match entries(map, self.arena) {
                 Ok(entries) => entries,
-                Err(error) => return Step::Value(Err(error)),
+                Err(error) => return FoldStep::Value(Err(error)),
             },
             _ => {
                 let args: Vec<Val<'a>> = [Val::Map(Map::EMPTY)].into_iter().chain(vals).collect();
-                return Step::Value(Err(no_such_overload("cel.@mapInsert", &args, self.arena)));
+                return FoldStep::Value(Err(no_such_overload("cel.@mapInsert", &args, self.arena)));
             }
         };
         let arena = self.arena;
@@ -285,10 +285,10 @@ impl<'a> Evaluation<'_, 'a> {
         {
             for (key, value) in added {
                 if let Err(error) = growing.insert(key, value, arena) {
-                    return Step::Value(Err(error));
+                    return FoldStep::Value(Err(error));
                 }
             }
         }
-        Step::Done
+        FoldStep::Done
     }
 }

@@ -27,9 +27,9 @@ pub fn check_definition(
     errors: &mut Errors,
 ) {
     let pool = Pool::default();
-    let mut walk = Walk { mode, pool, costs_count, errors, total: 0, expensive: Vec::new(), costs: None };
+    let mut walk = SchemaWalk { mode, pool, costs_count, errors, total: 0, expensive: Vec::new(), costs: None };
     walk.schema(schema, path, &Place::top());
-    let Walk { total, expensive, .. } = walk;
+    let SchemaWalk { total, expensive, .. } = walk;
     if total > MAX_SCHEMA_COST {
         for (path, _) in &expensive {
             let detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
@@ -53,12 +53,12 @@ pub fn rule_costs(schema: &Value, errors: &mut Errors) -> Vec<RuleCost> {
     let mut all = Vec::new();
     let (pool, mode) = (Pool::default(), |_: &str| Mode::Stored);
     let costs = Some(&mut all);
-    let mut walk = Walk { mode: &mode, pool, costs_count: false, errors, total: 0, expensive: Vec::new(), costs };
+    let mut walk = SchemaWalk { mode: &mode, pool, costs_count: false, errors, total: 0, expensive: Vec::new(), costs };
     walk.schema(schema, &Path::root(), &Place::top());
     all
 }
 
-struct Walk<'w> {
+struct SchemaWalk<'w> {
     mode: &'w dyn Fn(&str) -> Mode,
     /// Equal rules are compiled once while one of them is looked at.
     pool: Pool,
@@ -91,7 +91,7 @@ impl Place {
     }
 }
 
-impl Walk<'_> {
+impl SchemaWalk<'_> {
     fn schema(&mut self, schema: &Value, path: &Path, place: &Place) {
         let rules = schema.list_at(&["x-kubernetes-validations"]);
         let elements = max_elements(schema);

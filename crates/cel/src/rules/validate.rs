@@ -218,10 +218,10 @@ impl Validator {
         object: &Value,
         old: Option<&Value>,
         budget: &mut Budget<'_>,
-    ) -> Option<Found> {
+    ) -> Option<RuleError> {
         let invalid = |detail: String| {
             let ty = BadValue::Value(self.ty.as_str().into());
-            Some(Found { error: FieldError::new(ErrorType::Invalid, path, ty, detail), is_failure: false })
+            Some(RuleError { error: FieldError::new(ErrorType::Invalid, path, ty, detail), is_failure: false })
         };
         if let Some(error) = &rule.compiled.error {
             return invalid(format!("rule compile error: {error}"));
@@ -276,7 +276,14 @@ impl Validator {
     }
 
     /// The error of a rule that is not true.
-    fn failure(&self, rule: &Rule, path: &Path, object: &Value, old: Option<&Value>, budget: &mut Budget<'_>) -> Found {
+    fn failure(
+        &self,
+        rule: &Rule,
+        path: &Path,
+        object: &Value,
+        old: Option<&Value>,
+        budget: &mut Budget<'_>,
+    ) -> RuleError {
         let path = match &rule.compiled.normalized_path {
             Some(below) => &path.field(below),
             None => path,
@@ -287,7 +294,7 @@ impl Validator {
             Err(detail) => {
                 budget.remaining = None;
                 let ty = BadValue::Value(self.ty.as_str().into());
-                return Found { error: FieldError::new(ErrorType::Invalid, path, ty, detail), is_failure: true };
+                return RuleError { error: FieldError::new(ErrorType::Invalid, path, ty, detail), is_failure: true };
             }
         };
         let shown = match self.ty.as_str() {
@@ -300,7 +307,7 @@ impl Validator {
             Some("FieldValueDuplicate") => FieldError::new(ErrorType::Duplicate, path, shown, ""),
             _ => FieldError::new(ErrorType::Invalid, path, shown, detail),
         };
-        Found { error, is_failure: true }
+        RuleError { error, is_failure: true }
     }
 
     /// What the messageExpression says; none where it says nothing that can be used. The error ends all evaluation.
@@ -336,7 +343,7 @@ impl Validator {
 }
 
 /// An error, and whether a rule failed, as opposed to could not be evaluated.
-struct Found {
+struct RuleError {
     error: FieldError,
     is_failure: bool,
 }

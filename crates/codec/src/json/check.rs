@@ -11,18 +11,18 @@ const END_OF_INPUT: &str = "unexpected end of JSON input";
 
 /// The first syntax error of `bytes`, or `None` for a well-formed document.
 pub(super) fn syntax_error(bytes: &[u8]) -> Option<String> {
-    let mut check = Check { bytes, at: 0, open: Vec::new() };
+    let mut check = SyntaxCheck { bytes, at: 0, open: Vec::new() };
     check.document().err()
 }
 
-struct Check<'a> {
+struct SyntaxCheck<'a> {
     bytes: &'a [u8],
     at: usize,
     /// For each map or list that is open, whether it is a map.
     open: Vec<bool>,
 }
 
-type Checked = Result<(), String>;
+type SyntaxChecked = Result<(), String>;
 
 /// What comes next.
 enum Want {
@@ -36,8 +36,8 @@ enum Want {
     Separator,
 }
 
-impl Check<'_> {
-    fn document(&mut self) -> Checked {
+impl SyntaxCheck<'_> {
+    fn document(&mut self) -> SyntaxChecked {
         let mut want = Want::Value;
         loop {
             if matches!(want, Want::Separator) && self.open.is_empty() {
@@ -108,13 +108,13 @@ impl Check<'_> {
         Want::Separator
     }
 
-    fn push(&mut self, byte: u8, is_map: bool) -> Checked {
+    fn push(&mut self, byte: u8, is_map: bool) -> SyntaxChecked {
         self.open.push(is_map);
         if self.open.len() > GO_MAX_DEPTH { unexpected(byte, "exceeded max depth") } else { Ok(()) }
     }
 
     /// The rest of a string, after its opening quote.
-    fn string(&mut self) -> Checked {
+    fn string(&mut self) -> SyntaxChecked {
         loop {
             match self.next().ok_or(END_OF_INPUT)? {
                 b'"' => return Ok(()),
@@ -125,7 +125,7 @@ impl Check<'_> {
         }
     }
 
-    fn escape(&mut self) -> Checked {
+    fn escape(&mut self) -> SyntaxChecked {
         match self.next_or_space() {
             b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => Ok(()),
             b'u' => {
@@ -142,7 +142,7 @@ impl Check<'_> {
     }
 
     /// The rest of a number; the byte after it is left unread.
-    fn number(&mut self, first: u8) -> Checked {
+    fn number(&mut self, first: u8) -> SyntaxChecked {
         let first = match first {
             b'-' => self.digit("in numeric literal")?,
             digit => digit,
@@ -180,7 +180,7 @@ impl Check<'_> {
     }
 
     /// The rest of `true`, `false` or `null`, after its first letter.
-    fn literal(&mut self, word: &str) -> Checked {
+    fn literal(&mut self, word: &str) -> SyntaxChecked {
         for want in word.bytes().skip(1) {
             let byte = self.next_or_space();
             if byte != want {
@@ -213,7 +213,7 @@ impl Check<'_> {
     }
 }
 
-fn unexpected(byte: u8, context: &str) -> Checked {
+fn unexpected(byte: u8, context: &str) -> SyntaxChecked {
     Err(format!("invalid character {} {context}", quote_byte(byte)))
 }
 

@@ -34,7 +34,7 @@ impl<'s> Typed<'_, '_, 's> {
     pub fn decode(reader: &mut Reader<'_>, schema: Schema<'s>, notes: &mut Notes) -> Result<Value, Stop> {
         let mut decoder = Typed { reader, root: schema, notes, saved: None, merged_entries: 0 };
         let mut value = scalar::zero(schema);
-        decoder.value(schema, Held::ByValue, &mut value, &Place::root(), 0)?;
+        decoder.value(schema, HeldInGo::ByValue, &mut value, &Place::root(), 0)?;
         decoder.reader.end()?;
         match decoder.saved {
             Some(message) => Err(Stop::Type(message)),
@@ -46,7 +46,7 @@ impl<'s> Typed<'_, '_, 's> {
     fn value(
         &mut self,
         schema: Schema<'s>,
-        held: Held,
+        held: HeldInGo,
         slot: &mut Value,
         place: &Place<'_>,
         depth: usize,
@@ -101,7 +101,7 @@ impl<'s> Typed<'_, '_, 's> {
             if !met.insert(index) {
                 self.notes.duplicate(place.then(&key));
             }
-            let (schema, held) = (self.root.with(&field.node), Held::of(field));
+            let (schema, held) = (self.root.with(&field.node), HeldInGo::of(field));
             self.value(schema, held, fields.slot(index), &place.field(of, &field.name), depth)?;
         }
         let mut map = fields.finish();
@@ -144,7 +144,7 @@ impl<'s> Typed<'_, '_, 's> {
             if count == items.len() {
                 items.push(Value::Null);
             }
-            self.value(item_schema, Held::ByValue, &mut items[count], &place.index(count), depth)?;
+            self.value(item_schema, HeldInGo::ByValue, &mut items[count], &place.index(count), depth)?;
             if items[count].is_null() {
                 items[count] = scalar::zero(item_schema);
             }
@@ -178,7 +178,7 @@ impl<'s> Typed<'_, '_, 's> {
                 self.notes.duplicate(place.then(&key));
             }
             let mut value = Value::Null;
-            self.value(value_schema, Held::ByValue, &mut value, &place.key(&key), depth)?;
+            self.value(value_schema, HeldInGo::ByValue, &mut value, &place.key(&key), depth)?;
             if value.is_null() {
                 value = scalar::zero(value_schema);
             }
@@ -386,21 +386,21 @@ impl<'s> Typed<'_, '_, 's> {
 
 /// How Go holds a value, which decides what `null` does to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum HeldInGo {
     ByValue,
     ByPointer,
 }
 
-impl Held {
-    fn of(field: &Field) -> Held {
-        if field.pointer { Held::ByPointer } else { Held::ByValue }
+impl HeldInGo {
+    fn of(field: &Field) -> HeldInGo {
+        if field.pointer { HeldInGo::ByPointer } else { HeldInGo::ByValue }
     }
 }
 
 /// `null`: unsets whatever has a nil, resets the types that decode it themselves, and leaves the rest as it was.
-fn null(schema: Schema<'_>, held: Held, slot: &mut Value) -> Result<(), Stop> {
+fn null(schema: Schema<'_>, held: HeldInGo, slot: &mut Value) -> Result<(), Stop> {
     match &schema.shape {
-        _ if held == Held::ByPointer => *slot = Value::Null,
+        _ if held == HeldInGo::ByPointer => *slot = Value::Null,
         Shape::Duration => return Err(Stop::Type(r#"time: invalid duration """#.into())),
         Shape::StructOrBool(_) => return Err(Stop::Type("boolean or JSON schema expected".into())),
         Shape::List(_) | Shape::Map(_) | Shape::Bytes => *slot = Value::Null,

@@ -15,16 +15,16 @@ type Decoded = Result<(), DecodeError>;
 
 /// Decodes an object in its envelope; what the envelope says about its kind is in the value.
 pub fn decode(bytes: &[u8], schema: Schema<'_>) -> Result<Value, DecodeError> {
-    decode_wanted(bytes, schema, &Wanted::All)
+    decode_wanted(bytes, schema, &WantedFields::All)
 }
 
 /// Decodes only what is at these paths (`metadata.labels`, `spec.nodeName`) and skips the rest unread: what a filter
 /// looks at is a small part of an object.
 pub fn decode_paths(bytes: &[u8], schema: Schema<'_>, paths: &[impl AsRef<str>]) -> Result<Value, DecodeError> {
-    decode_wanted(bytes, schema, &Wanted::Paths(paths.iter().map(AsRef::as_ref).collect()))
+    decode_wanted(bytes, schema, &WantedFields::Paths(paths.iter().map(AsRef::as_ref).collect()))
 }
 
-fn decode_wanted(bytes: &[u8], schema: Schema<'_>, wanted: &Wanted<'_>) -> Result<Value, DecodeError> {
+fn decode_wanted(bytes: &[u8], schema: Schema<'_>, wanted: &WantedFields<'_>) -> Result<Value, DecodeError> {
     let envelope = Envelope::open(bytes)?;
     let mut value = message_of(envelope.raw, schema, wanted)?;
     for (name, text) in [("apiVersion", &envelope.api_version), ("kind", &envelope.kind)] {
@@ -37,10 +37,10 @@ fn decode_wanted(bytes: &[u8], schema: Schema<'_>, wanted: &Wanted<'_>) -> Resul
 
 /// Decodes a message without envelope.
 pub fn decode_message(bytes: &[u8], schema: Schema<'_>) -> Result<Value, DecodeError> {
-    message_of(bytes, schema, &Wanted::All)
+    message_of(bytes, schema, &WantedFields::All)
 }
 
-fn message_of(bytes: &[u8], schema: Schema<'_>, wanted: &Wanted<'_>) -> Result<Value, DecodeError> {
+fn message_of(bytes: &[u8], schema: Schema<'_>, wanted: &WantedFields<'_>) -> Result<Value, DecodeError> {
     let Shape::Struct(id) = schema.shape else { return Err(error("only structs have a protobuf form")) };
     let mut value = Value::Null;
     structure(bytes, schema, id, &mut value, wanted, 1)?;
@@ -48,25 +48,25 @@ fn message_of(bytes: &[u8], schema: Schema<'_>, wanted: &Wanted<'_>) -> Result<V
 }
 
 /// Which fields of a message are decoded.
-enum Wanted<'a> {
+enum WantedFields<'a> {
     All,
     /// Those that these paths begin with.
     Paths(Vec<&'a str>),
 }
 
-impl Wanted<'_> {
+impl WantedFields<'_> {
     /// What is wanted of a field; None if it is not wanted at all.
-    fn below(&self, field: &str) -> Option<Wanted<'_>> {
-        let Wanted::Paths(paths) = self else { return Some(Wanted::All) };
+    fn below(&self, field: &str) -> Option<WantedFields<'_>> {
+        let WantedFields::Paths(paths) = self else { return Some(WantedFields::All) };
         let mut rest = Vec::new();
         for path in paths {
             match path.strip_prefix(field) {
-                Some("") => return Some(Wanted::All),
+                Some("") => return Some(WantedFields::All),
                 Some(below) => rest.extend(below.strip_prefix('.')),
                 None => {}
             }
         }
-        (!rest.is_empty()).then_some(Wanted::Paths(rest))
+        (!rest.is_empty()).then_some(WantedFields::Paths(rest))
     }
 }
 
@@ -76,7 +76,7 @@ fn structure(
     schema: Schema<'_>,
     id: StructId,
     slot: &mut Value,
-    wanted: &Wanted<'_>,
+    wanted: &WantedFields<'_>,
     depth: usize,
 ) -> Decoded {
     if depth > MAX_DEPTH {
@@ -91,7 +91,7 @@ fn structure_in_parts(
     schema: Schema<'_>,
     id: StructId,
     slot: &mut Value,
-    wanted: &Wanted<'_>,
+    wanted: &WantedFields<'_>,
     depth: usize,
 ) -> Decoded {
     let of = schema.types.get(id);
@@ -134,7 +134,7 @@ fn message<'a>(
     of: &Struct,
     fields: &mut Fields<'_>,
     again: &mut Again<'a>,
-    wanted: &Wanted<'_>,
+    wanted: &WantedFields<'_>,
     depth: usize,
 ) -> Decoded {
     let mut wire = Wire::new(bytes);
@@ -202,7 +202,7 @@ fn embedded<'a>(
     of: &Struct,
     fields: &mut Fields<'_>,
     again: &mut Again<'a>,
-    wanted: &Wanted<'_>,
+    wanted: &WantedFields<'_>,
     depth: usize,
 ) -> Decoded {
     let Some(inline) = of.proto_inlines.iter().find(|inline| inline.tag == tag) else { return wire.skip(kind) };
@@ -265,7 +265,7 @@ fn from_bytes(bytes: &[u8], schema: Schema<'_>, name: &str, slot: &mut Value, de
     match &schema.shape {
         Shape::String => *slot = Value::String(Str::from(lossy(bytes))),
         Shape::Bytes => *slot = Value::from(base64::encode(bytes)),
-        Shape::Struct(id) => structure(bytes, schema, *id, slot, &Wanted::All, depth + 1)?,
+        Shape::Struct(id) => structure(bytes, schema, *id, slot, &WantedFields::All, depth + 1)?,
         Shape::Map(values) => {
             let (key, value) = entry(bytes, schema.with(values), name, depth)?;
             slot.make_map().insert(key, value);
@@ -410,12 +410,12 @@ fn either(bytes: &[u8], schema: Schema<'_>, id: StructId, slot: &mut Value, dept
             1 if is_bool && kind == VARINT => allows = wire.varint()? != 0,
             1 if is_bool => return Err(wrong_wire_type(kind, "allows")),
             1 | 2 if kind != BYTES => return Err(wrong_wire_type(kind, "schema")),
-            _ if tag == struct_tag => structure(wire.bytes()?, schema, id, &mut inner, &Wanted::All, depth + 1)?,
+            _ if tag == struct_tag => structure(wire.bytes()?, schema, id, &mut inner, &WantedFields::All, depth + 1)?,
             2 => {
                 let bytes = wire.bytes()?;
                 let mut item = Value::Null;
                 match schema.shape {
-                    Shape::StructOrList(_) => structure(bytes, schema, id, &mut item, &Wanted::All, depth + 1)?,
+                    Shape::StructOrList(_) => structure(bytes, schema, id, &mut item, &WantedFields::All, depth + 1)?,
                     _ => item = Value::String(Str::from(lossy(bytes))),
                 }
                 list.push(item);

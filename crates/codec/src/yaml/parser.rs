@@ -42,7 +42,7 @@ pub(super) struct Document {
 
 /// Parses the first document; what follows it is not looked at. `None` for a stream without any.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Document, NodeId)>, Problem> {
-    let mut parser = Parser {
+    let mut parser = YamlParser {
         scanner: Scanner::new(bytes),
         document: Document::default(),
         anchors: HashMap::new(),
@@ -52,7 +52,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Document, NodeId)>, Problem>
     Ok(root.map(|root| (parser.document, root)))
 }
 
-struct Parser {
+struct YamlParser {
     scanner: Scanner,
     document: Document,
     anchors: HashMap<String, NodeId>,
@@ -62,7 +62,7 @@ struct Parser {
 
 type Parsed = Result<NodeId, Problem>;
 
-impl Parser {
+impl YamlParser {
     fn document(&mut self) -> Result<Option<NodeId>, Problem> {
         let root = match self.peek()?.kind {
             Kind::StreamEnd => return Ok(None),

@@ -11,7 +11,7 @@ use crate::unicode;
 
 impl Program {
     pub fn new(node: &Node) -> Program {
-        let mut compiler = Compiler::default();
+        let mut compiler = RegexCompiler::default();
         let end = compiler.add(Instruction::Match);
         let start = compiler.node(node, end);
         Program { instructions: compiler.instructions, classes: compiler.classes, start }
@@ -19,7 +19,7 @@ impl Program {
 }
 
 #[derive(Default)]
-struct Compiler {
+struct RegexCompiler {
     instructions: Vec<Instruction>,
     classes: Vec<ClassUnicode>,
     /// Numbers of classes by their address in the tree, because repetitions visit them many times.
@@ -27,7 +27,7 @@ struct Compiler {
     folded: HashMap<char, u32>,
 }
 
-impl Compiler {
+impl RegexCompiler {
     fn add(&mut self, instruction: Instruction) -> u32 {
         self.instructions.push(instruction);
         (self.instructions.len() - 1) as u32

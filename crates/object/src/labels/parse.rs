@@ -14,7 +14,7 @@ use super::{Operator, Requirement, invalid_key};
 const BINARY_OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
 pub(super) fn requirements(text: &str, path: Option<&str>) -> Result<Vec<Requirement>, String> {
-    let mut parser = Parser { lexer: Lexer { rest: text.as_bytes() }, peeked: None, path };
+    let mut parser = SelectorParser { lexer: Lexer { rest: text.as_bytes() }, peeked: None, path };
     let mut requirements = Vec::new();
     loop {
         let token = parser.peek();
@@ -27,14 +27,14 @@ pub(super) fn requirements(text: &str, path: Option<&str>) -> Result<Vec<Require
         requirements.push(requirement);
         let token = parser.next();
         match token {
-            Token { kind: Kind::End, .. } => return Ok(requirements),
-            Token { text: ",", .. } => {
+            LabelToken { kind: Kind::End, .. } => return Ok(requirements),
+            LabelToken { text: ",", .. } => {
                 let after = parser.peek();
                 if !matches!(after.kind, Kind::Name | Kind::Not) {
                     return Err(format!("found '{}', expected: identifier after ','", after.text));
                 }
             }
-            Token { text, .. } => return Err(format!("found '{text}', expected: ',' or 'end of string'")),
+            LabelToken { text, .. } => return Err(format!("found '{text}', expected: ',' or 'end of string'")),
         }
     }
 }
@@ -51,26 +51,26 @@ enum Kind {
 }
 
 #[derive(Clone, Copy)]
-struct Token<'a> {
+struct LabelToken<'a> {
     kind: Kind,
     text: &'a str,
 }
 
-struct Parser<'a> {
+struct SelectorParser<'a> {
     lexer: Lexer<'a>,
-    peeked: Option<Token<'a>>,
+    peeked: Option<LabelToken<'a>>,
     path: Option<&'a str>,
 }
 
-impl<'a> Parser<'a> {
-    fn next(&mut self) -> Token<'a> {
+impl<'a> SelectorParser<'a> {
+    fn next(&mut self) -> LabelToken<'a> {
         match self.peeked.take() {
             Some(token) => token,
             None => self.lexer.token(),
         }
     }
 
-    fn peek(&mut self) -> Token<'a> {
+    fn peek(&mut self) -> LabelToken<'a> {
         let token = self.next();
         self.peeked = Some(token);
         token
@@ -132,12 +132,12 @@ impl<'a> Parser<'a> {
         }
         let first = self.peek();
         match first {
-            Token { kind: Kind::Name, .. } | Token { text: ",", .. } => self.value_list(),
-            Token { text: ")", .. } => {
+            LabelToken { kind: Kind::Name, .. } | LabelToken { text: ",", .. } => self.value_list(),
+            LabelToken { text: ")", .. } => {
                 self.next();
                 Ok(BTreeSet::from([""]))
             }
-            Token { text, .. } => Err(format!("found '{text}', expected: ',', ')' or identifier")),
+            LabelToken { text, .. } => Err(format!("found '{text}', expected: ',', ')' or identifier")),
         }
     }
 
@@ -148,18 +148,18 @@ impl<'a> Parser<'a> {
             let token = self.next();
             let following = self.peek();
             match token {
-                Token { kind: Kind::Name, text } => {
+                LabelToken { kind: Kind::Name, text } => {
                     values.insert(text);
                     if !matches!(following.text, "," | ")") {
                         return Err(format!("found '{}', expected: ',' or ')'", following.text));
                     }
                 }
-                Token { text: ",", .. } => {
+                LabelToken { text: ",", .. } => {
                     if values.is_empty() || matches!(following.text, "," | ")") {
                         values.insert("");
                     }
                 }
-                Token { text, .. } => return Err(format!("found '{text}', expected: ',', or identifier")),
+                LabelToken { text, .. } => return Err(format!("found '{text}', expected: ',', or identifier")),
             }
             if following.text == ")" {
                 self.next();
@@ -188,13 +188,13 @@ struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     /// The next token. A zero byte ends the text, or, right behind a token, is skipped with it, as upstream has it.
-    fn token(&mut self) -> Token<'a> {
+    fn token(&mut self) -> LabelToken<'a> {
         let blanks = self.rest.iter().take_while(|b| is_blank(**b)).count();
         self.rest = &self.rest[blanks..];
         let (kind, length) = match self.rest {
             [] | [0, ..] => {
                 self.rest = &[];
-                return Token { kind: Kind::End, text: "" };
+                return LabelToken { kind: Kind::End, text: "" };
             }
             [b'=' | b'!', b'=', ..] => (Kind::Other, 2),
             [b'!', ..] => (Kind::Not, 1),
@@ -205,7 +205,7 @@ impl<'a> Lexer<'a> {
         self.rest = rest.strip_prefix(&[0]).unwrap_or(rest);
         // Tokens end only at ASCII bytes, so that one of a valid text is valid.
         let text = std::str::from_utf8(text).expect("a token is cut at ASCII bytes");
-        Token { kind, text }
+        LabelToken { kind, text }
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn quantity(text: &str) -> Result<Quantity, ParseError> {
     if text.is_empty() {
         return Err(ParseError::Format);
     }
-    let parts = Parts::split(text)?;
+    let parts = QuantityParts::split(text)?;
     let (unit, format) = suffix::interpret(parts.suffix).ok_or(ParseError::Suffix)?;
     match small(&parts, unit, format) {
         Some((amount, canonical)) => Ok(Quantity { amount, format, text: canonical.then(|| text.into()) }),
@@ -30,7 +30,7 @@ pub(super) fn quantity(text: &str) -> Result<Quantity, ParseError> {
 }
 
 /// A quantity's text in pieces. Upstream takes no offence at a missing number: `Ki` is zero.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     /// The digits before the point, without leading zeros.
     whole: &'a str,
@@ -41,8 +41,8 @@ struct Parts<'a> {
     has_digits: bool,
 }
 
-impl Parts<'_> {
-    fn split(text: &str) -> Result<Parts<'_>, ParseError> {
+impl QuantityParts<'_> {
+    fn split(text: &str) -> Result<QuantityParts<'_>, ParseError> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let (digits, mut rest) = split_digits(unsigned);
         let mut fraction = "";
@@ -55,7 +55,7 @@ impl Parts<'_> {
             return Err(ParseError::Format);
         }
         let stripped = digits.trim_start_matches('0');
-        Ok(Parts {
+        Ok(QuantityParts {
             negative: text.starts_with('-'),
             whole: if stripped.is_empty() { "0" } else { stripped },
             fraction,
@@ -77,7 +77,7 @@ fn split_digits(text: &str) -> (&str, &str) {
 }
 
 /// A number that fits a small mantissa, and whether its text is as good as canonical.
-fn small(parts: &Parts<'_>, unit: Unit, format: Format) -> Option<(Amount, bool)> {
+fn small(parts: &QuantityParts<'_>, unit: Unit, format: Format) -> Option<(Amount, bool)> {
     let (whole, fraction) = (parts.whole.len(), parts.fraction.len());
     if whole.saturating_add(fraction) > I64_DIGITS as usize {
         return None;
@@ -109,7 +109,7 @@ fn small(parts: &Parts<'_>, unit: Unit, format: Format) -> Option<(Amount, bool)
     Some((Amount::Small { mantissa, exponent }, canonical))
 }
 
-fn large(parts: &Parts<'_>, unit: Unit, mut format: Format) -> Result<Quantity, ParseError> {
+fn large(parts: &QuantityParts<'_>, unit: Unit, mut format: Format) -> Result<Quantity, ParseError> {
     if !parts.has_digits {
         return Err(ParseError::Numeric);
     }

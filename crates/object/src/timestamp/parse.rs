@@ -8,32 +8,32 @@ use crate::duration::quote_bytes;
 
 /// What is read, by the name of Go's layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
+enum TimeLayout {
     Rfc3339,
     Micro,
     Date,
     Local,
 }
 
-impl Layout {
+impl TimeLayout {
     fn text(self) -> &'static str {
         match self {
-            Layout::Rfc3339 => "2006-01-02T15:04:05Z07:00",
-            Layout::Micro => "2006-01-02T15:04:05.000000Z07:00",
-            Layout::Date => "2006-01-02",
-            Layout::Local => "2006-01-02T15:04:05",
+            TimeLayout::Rfc3339 => "2006-01-02T15:04:05Z07:00",
+            TimeLayout::Micro => "2006-01-02T15:04:05.000000Z07:00",
+            TimeLayout::Date => "2006-01-02",
+            TimeLayout::Local => "2006-01-02T15:04:05",
         }
     }
 }
 
 /// What stands before each element in the layout, and the element.
-const DATE_TIME: [(&str, Element); 6] = [
-    ("", Element::Year),
-    ("-", Element::Month),
-    ("-", Element::Day),
-    ("T", Element::Hour),
-    (":", Element::Minute),
-    (":", Element::Second),
+const DATE_TIME: [(&str, LayoutElement); 6] = [
+    ("", LayoutElement::Year),
+    ("-", LayoutElement::Month),
+    ("-", LayoutElement::Day),
+    ("T", LayoutElement::Hour),
+    (":", LayoutElement::Minute),
+    (":", LayoutElement::Second),
 ];
 
 /// Why a text is not a time, in Go's words.
@@ -49,23 +49,23 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 pub(super) fn rfc3339(text: &str) -> Result<Timestamp, ParseError> {
-    read(text, Layout::Rfc3339)
+    read(text, TimeLayout::Rfc3339)
 }
 
 pub(super) fn rfc3339_micro(text: &str) -> Result<Timestamp, ParseError> {
-    read(text, Layout::Micro)
+    read(text, TimeLayout::Micro)
 }
 
 pub(super) fn date(text: &str) -> Result<Timestamp, ParseError> {
-    read(text, Layout::Date)
+    read(text, TimeLayout::Date)
 }
 
 pub(super) fn local(text: &str) -> Result<Timestamp, ParseError> {
-    read(text, Layout::Local)
+    read(text, TimeLayout::Local)
 }
 
 #[derive(Clone, Copy)]
-enum Element {
+enum LayoutElement {
     Year,
     Month,
     Day,
@@ -76,17 +76,17 @@ enum Element {
     Zone,
 }
 
-impl Element {
+impl LayoutElement {
     fn layout(self) -> &'static str {
         match self {
-            Element::Year => "2006",
-            Element::Month => "01",
-            Element::Day => "02",
-            Element::Hour => "15",
-            Element::Minute => "04",
-            Element::Second => "05",
-            Element::Micros => ".000000",
-            Element::Zone => "Z07:00",
+            LayoutElement::Year => "2006",
+            LayoutElement::Month => "01",
+            LayoutElement::Day => "02",
+            LayoutElement::Hour => "15",
+            LayoutElement::Minute => "04",
+            LayoutElement::Second => "05",
+            LayoutElement::Micros => ".000000",
+            LayoutElement::Zone => "Z07:00",
         }
     }
 }
@@ -98,7 +98,7 @@ enum Bad {
 }
 
 /// The text not yet read, and what was found so far.
-struct Reader<'a> {
+struct TimeReader<'a> {
     rest: &'a [u8],
     micros: bool,
     year: i64,
@@ -109,7 +109,7 @@ struct Reader<'a> {
     zone_offset: i64,
 }
 
-fn read(text: &str, kind: Layout) -> Result<Timestamp, ParseError> {
+fn read(text: &str, kind: TimeLayout) -> Result<Timestamp, ParseError> {
     let cannot = |rest: &[u8], element: &str| {
         let (text, layout) = (quote_bytes(text.as_bytes()), quote_bytes(kind.text().as_bytes()));
         let (rest, element) = (quote_bytes(rest), quote_bytes(element.as_bytes()));
@@ -118,12 +118,20 @@ fn read(text: &str, kind: Layout) -> Result<Timestamp, ParseError> {
     let out_of_range =
         |what: &str| ParseError(format!("parsing time {}: {what} out of range", quote_bytes(text.as_bytes())));
 
-    let micros = kind == Layout::Micro;
-    let mut reader =
-        Reader { rest: text.as_bytes(), micros, year: 0, month: 1, day: 1, second_of_day: 0, nanos: 0, zone_offset: 0 };
-    let fraction = micros.then_some(("", Element::Micros));
-    let zone = matches!(kind, Layout::Rfc3339 | Layout::Micro).then_some(("", Element::Zone));
-    let parts = if kind == Layout::Date { &DATE_TIME[..3] } else { &DATE_TIME[..] };
+    let micros = kind == TimeLayout::Micro;
+    let mut reader = TimeReader {
+        rest: text.as_bytes(),
+        micros,
+        year: 0,
+        month: 1,
+        day: 1,
+        second_of_day: 0,
+        nanos: 0,
+        zone_offset: 0,
+    };
+    let fraction = micros.then_some(("", LayoutElement::Micros));
+    let zone = matches!(kind, TimeLayout::Rfc3339 | TimeLayout::Micro).then_some(("", LayoutElement::Zone));
+    let parts = if kind == TimeLayout::Date { &DATE_TIME[..3] } else { &DATE_TIME[..] };
     for (prefix, element) in parts.iter().copied().chain(fraction).chain(zone) {
         reader.rest = match reader.rest.strip_prefix(prefix.as_bytes()) {
             Some(rest) => rest,
@@ -146,33 +154,33 @@ fn read(text: &str, kind: Layout) -> Result<Timestamp, ParseError> {
     Ok(reader.timestamp())
 }
 
-impl Reader<'_> {
-    fn element(&mut self, element: Element) -> Result<(), Bad> {
+impl TimeReader<'_> {
+    fn element(&mut self, element: LayoutElement) -> Result<(), Bad> {
         match element {
-            Element::Year => self.year = i64::from(self.year_digits()?),
-            Element::Month => {
+            LayoutElement::Year => self.year = i64::from(self.year_digits()?),
+            LayoutElement::Month => {
                 self.month = self.number(true)?;
                 if !(1..=12).contains(&self.month) {
                     return Err(Bad::Range("month"));
                 }
             }
-            Element::Day => self.day = self.number(true)?,
-            Element::Hour => {
+            LayoutElement::Day => self.day = self.number(true)?,
+            LayoutElement::Hour => {
                 // Go reads a lone digit here, and Kubernetes has always accepted it.
                 let hour = self.number(false)?;
                 self.second_of_day += below(hour, 24, "hour")? * 3600;
             }
-            Element::Minute => {
+            LayoutElement::Minute => {
                 let minute = self.number(true)?;
                 self.second_of_day += below(minute, 60, "minute")? * 60;
             }
-            Element::Second => {
+            LayoutElement::Second => {
                 let second = self.number(true)?;
                 self.second_of_day += below(second, 60, "second")?;
                 self.optional_fraction();
             }
-            Element::Micros => self.required_micros()?,
-            Element::Zone => self.zone()?,
+            LayoutElement::Micros => self.required_micros()?,
+            LayoutElement::Zone => self.zone()?,
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ pub fn action(text: &str, depth: usize) -> Result<(Vec<Node>, &str), String> {
     if depth > MAX_DEPTH {
         return Err("path is nested too deeply".to_string());
     }
-    let mut parser = Parser { rest: text, nodes: Vec::new(), depth };
+    let mut parser = JsonPathParser { rest: text, nodes: Vec::new(), depth };
     while parser.step()? {}
     let behind = parser.rest.get(1..).unwrap_or("");
     Ok((parser.nodes, behind))
@@ -23,13 +23,13 @@ fn part(text: &str, depth: usize) -> Result<Vec<Node>, String> {
     action(text, depth).map(|(nodes, _)| nodes)
 }
 
-struct Parser<'a> {
+struct JsonPathParser<'a> {
     rest: &'a str,
     nodes: Vec<Node>,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl JsonPathParser<'_> {
     /// Reads one part; false at the end.
     fn step(&mut self) -> Result<bool, String> {
         if let Some(after) = self.rest.strip_prefix("[?(") {

@@ -12,7 +12,7 @@ const MAX_WHOLE: f64 = 9_007_199_254_740_991.0;
 pub fn check(path: Steps<'_>, types: &[&str], format: &str, rules: Option<&Rules>, value: &Value) -> Outcome {
     let mut outcome = Outcome::default();
     let only = if let [only] = types { only } else { "" };
-    let range = Range { path, kind: only, format };
+    let range = NumberRange { path, kind: only, format };
     range.check(value, "Checked", &mut outcome);
     if let Some(rules) = rules {
         if let Some(factor) = rules.multiple_of {
@@ -26,7 +26,7 @@ pub fn check(path: Steps<'_>, types: &[&str], format: &str, rules: Option<&Rules
         for (bound, name, exclusive, upper) in bounds {
             let Some(bound) = bound else { continue };
             let fits = range.check(&Value::Float(bound), name, &mut outcome);
-            compare(path, value, Bound { bound, exclusive, upper, fits }, &mut outcome);
+            compare(path, value, NumberBound { bound, exclusive, upper, fits }, &mut outcome);
         }
     }
     outcome.matches += 1;
@@ -58,13 +58,13 @@ pub fn go_number(f: f64) -> String {
 }
 
 /// What a type and its format can hold.
-struct Range<'a> {
+struct NumberRange<'a> {
     path: Steps<'a>,
     kind: &'a str,
     format: &'a str,
 }
 
-impl Range<'_> {
+impl NumberRange<'_> {
     /// Reports a number that the type cannot hold, `name` being what the number is.
     fn check(&self, value: &Value, name: &str, outcome: &mut Outcome) -> bool {
         let fits = match (self.kind, self.format) {
@@ -74,7 +74,7 @@ impl Range<'_> {
             _ => true,
         };
         if !fits {
-            let Range { path, kind, format } = self;
+            let NumberRange { path, kind, format } = self;
             outcome.composite(match *format {
                 "" => format!("{name} value must be of type {kind} (default format) in {path}"),
                 format => format!("{name} value must be of type {kind} with format {format} in {path}"),
@@ -93,7 +93,7 @@ fn as_int(value: &Value) -> Option<i64> {
     }
 }
 
-struct Bound {
+struct NumberBound {
     bound: f64,
     exclusive: bool,
     upper: bool,
@@ -101,8 +101,8 @@ struct Bound {
     fits: bool,
 }
 
-fn compare(path: Steps<'_>, value: &Value, rule: Bound, outcome: &mut Outcome) {
-    let Bound { bound, exclusive, upper, fits } = rule;
+fn compare(path: Steps<'_>, value: &Value, rule: NumberBound, outcome: &mut Outcome) {
+    let NumberBound { bound, exclusive, upper, fits } = rule;
     let words = match (upper, exclusive) {
         (true, false) => "should be less than or equal to",
         (true, true) => "should be less than",

@@ -9,11 +9,11 @@ use super::place::Steps;
 /// alternatives that all fail.
 #[derive(Default)]
 pub struct Outcome {
-    failures: Vec<Failure>,
+    failures: Vec<FieldFailure>,
     pub matches: usize,
 }
 
-struct Failure {
+struct FieldFailure {
     error: FieldError,
     /// Upstream's own message. The same message is reported once.
     message: String,
@@ -46,14 +46,14 @@ impl Outcome {
         errors
     }
 
-    fn add(&mut self, failure: Failure) {
+    fn add(&mut self, failure: FieldFailure) {
         if !self.failures.iter().any(|known| known.message == failure.message) {
             self.failures.push(failure);
         }
     }
 
     fn push(&mut self, kind: ErrorType, path: &str, value: impl Into<BadValue>, detail: String, message: String) {
-        self.add(Failure { error: FieldError::new(kind, &field(path), value, detail), message });
+        self.add(FieldFailure { error: FieldError::new(kind, &field(path), value, detail), message });
     }
 
     /// An error about alternatives, which upstream does not place anywhere.
@@ -114,7 +114,7 @@ impl Outcome {
     }
 
     fn take(&mut self, errors: Errors, message: String) {
-        errors.into_iter().for_each(|error| self.add(Failure { error, message: message.clone() }));
+        errors.into_iter().for_each(|error| self.add(FieldFailure { error, message: message.clone() }));
     }
 }
 

@@ -24,30 +24,30 @@ impl<'a> Place<'a> {
 
     /// A declared field.
     pub fn field(&'a self, name: &'a str, node: &'a Node) -> Place<'a> {
-        self.inside(Step::Field(name), node)
+        self.inside(PlaceStep::Field(name), node)
     }
 
     /// A value of a map.
     pub fn key(&'a self, key: &'a str, node: &'a Node) -> Place<'a> {
-        self.inside(Step::Key(key), node)
+        self.inside(PlaceStep::Key(key), node)
     }
 
     /// An item of a list.
     pub fn item(&'a self, at: usize, node: &'a Node) -> Place<'a> {
-        self.inside(Step::Item(at), node)
+        self.inside(PlaceStep::Item(at), node)
     }
 
-    fn inside(&'a self, step: Step<'a>, node: &'a Node) -> Place<'a> {
+    fn inside(&'a self, step: PlaceStep<'a>, node: &'a Node) -> Place<'a> {
         Place { schema: self.schema.with(node), path: Steps(Some((&self.path, step))), depth: self.depth + 1 }
     }
 }
 
 /// The steps to a value, of which text is made when an error needs it: `spec.list[0].name`, "" for the root.
 #[derive(Clone, Copy)]
-pub struct Steps<'a>(Option<(&'a Steps<'a>, Step<'a>)>);
+pub struct Steps<'a>(Option<(&'a Steps<'a>, PlaceStep<'a>)>);
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PlaceStep<'a> {
     Field(&'a str),
     Key(&'a str),
     Item(usize),
@@ -56,7 +56,7 @@ enum Step<'a> {
 impl Steps<'_> {
     /// Whether they have no text, as those to the root.
     pub fn is_empty(&self) -> bool {
-        self.0.is_none_or(|(parent, step)| matches!(step, Step::Field("")) && parent.is_empty())
+        self.0.is_none_or(|(parent, step)| matches!(step, PlaceStep::Field("")) && parent.is_empty())
     }
 }
 
@@ -65,9 +65,9 @@ impl fmt::Display for Steps<'_> {
         let Some((parent, step)) = self.0 else { return Ok(()) };
         parent.fmt(f)?;
         match step {
-            Step::Field(name) if parent.is_empty() => f.write_str(name),
-            Step::Field(name) | Step::Key(name) => write!(f, ".{name}"),
-            Step::Item(at) => write!(f, "[{at}]"),
+            PlaceStep::Field(name) if parent.is_empty() => f.write_str(name),
+            PlaceStep::Field(name) | PlaceStep::Key(name) => write!(f, ".{name}"),
+            PlaceStep::Item(at) => write!(f, "[{at}]"),
         }
     }
 }

@@ -153,13 +153,13 @@ impl Equivalent<Owned> for Labels<'_> {
 pub struct Series {
     codes: Mutex<Vec<(u16, u64)>>,
     seconds: Histogram,
-    shared: Arc<Shared>,
+    shared: Arc<SharedSeries>,
     /// The release that removes the API, "" if that is not decided; unset if the API is not deprecated.
     removed_release: OnceLock<String>,
 }
 
 /// Histograms and the gauge that do not tell dry runs from other requests.
-struct Shared {
+struct SharedSeries {
     /// Durations for `apiserver_request_sli_duration_seconds`: without long-running requests and the shortest buckets.
     promised: Histogram,
     bytes: Histogram,
@@ -167,9 +167,9 @@ struct Shared {
     open: AtomicI64,
 }
 
-impl Default for Shared {
-    fn default() -> Shared {
-        Shared {
+impl Default for SharedSeries {
+    fn default() -> SharedSeries {
+        SharedSeries {
             promised: Histogram::new(&SECONDS[2..]),
             bytes: Histogram::new(RESPONSE_BYTES),
             open: AtomicI64::new(0),

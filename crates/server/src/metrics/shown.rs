@@ -44,7 +44,7 @@ impl Shown {
     }
 
     fn rewrite(&self, text: &str) -> String {
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<MetricLine> = Vec::new();
         // Series whose labels become equal are summed; this is where each of them is in the output.
         let mut known: HashMap<String, usize> = HashMap::new();
         let mut replaced = 0;
@@ -53,7 +53,7 @@ impl Shown {
             if let Some(comment) = line.strip_prefix("# ") {
                 family = comment.split(' ').nth(1).unwrap_or("");
                 if !self.disabled.contains(family) {
-                    lines.push(Line::Text(line.to_string()));
+                    lines.push(MetricLine::Text(line.to_string()));
                 }
                 continue;
             }
@@ -65,15 +65,15 @@ impl Shown {
             replaced += u64::from(shown.contains(UNEXPECTED) && shown != series);
             let value: f64 = value.parse().unwrap_or(f64::NAN);
             match known.get(&shown).and_then(|at| lines.get_mut(*at)) {
-                Some(Line::Series(_, sum)) => *sum += value,
+                Some(MetricLine::Series(_, sum)) => *sum += value,
                 _ => {
                     known.insert(shown.clone(), lines.len());
-                    lines.push(Line::Series(shown, value));
+                    lines.push(MetricLine::Series(shown, value));
                 }
             }
         }
         self.unexpected.fetch_max(replaced, Ordering::Relaxed);
-        lines.into_iter().map(Line::write).collect()
+        lines.into_iter().map(MetricLine::write).collect()
     }
 
     /// `name{label="value",…}` with values replaced that are not allowed.
@@ -95,16 +95,16 @@ impl Shown {
     }
 }
 
-enum Line {
+enum MetricLine {
     Text(String),
     Series(String, f64),
 }
 
-impl Line {
+impl MetricLine {
     fn write(self) -> String {
         match self {
-            Line::Text(text) => format!("{text}\n"),
-            Line::Series(series, value) => format!("{series} {}\n", metrics::number(value)),
+            MetricLine::Text(text) => format!("{text}\n"),
+            MetricLine::Series(series, value) => format!("{series} {}\n", metrics::number(value)),
         }
     }
 }

@@ -10,7 +10,7 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0";
 /// Parses requests whose bodies have a Content-Length. After a chunked body or an upgrade the rest is not parsed any more.
 #[derive(Default)]
 pub struct Requests {
-    place: Place,
+    place: HeadPlace,
     /// The body's length as the headers seen so far tell it.
     length: u64,
     /// Another protocol, or a body without a known length, follows these headers.
@@ -21,7 +21,7 @@ pub struct Requests {
 
 /// What comes next.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum HeadPlace {
     /// A request line, or empty lines before it.
     #[default]
     Start,
@@ -36,14 +36,14 @@ enum Place {
 
 impl Requests {
     pub fn can_be_followed(&self) -> bool {
-        self.place != Place::Other
+        self.place != HeadPlace::Other
     }
 
     pub fn arrived(&mut self, bytes: &[u8]) -> Outcome {
         let mut out = Vec::new();
         let mut rest = bytes;
         while !rest.is_empty() {
-            let is_target = self.place == Place::Target;
+            let is_target = self.place == HeadPlace::Target;
             let (piece, after) = rest.split_at(self.step(rest).min(rest.len()));
             if is_target && piece.iter().any(is_escaped) {
                 if out.is_empty() {
@@ -62,36 +62,36 @@ impl Requests {
     /// Goes past the next piece, and tells how long it is.
     fn step(&mut self, bytes: &[u8]) -> usize {
         match self.place {
-            Place::Start => {
+            HeadPlace::Start => {
                 let empty = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
                 if empty < bytes.len() {
-                    self.place = Place::Method;
+                    self.place = HeadPlace::Method;
                 }
                 empty
             }
-            Place::Method => self.up_to(bytes, b' ', Place::Target),
-            Place::Target => {
-                let length = self.up_to(bytes, b'\n', Place::Headers);
-                if self.place == Place::Headers {
+            HeadPlace::Method => self.up_to(bytes, b' ', HeadPlace::Target),
+            HeadPlace::Target => {
+                let length = self.up_to(bytes, b'\n', HeadPlace::Headers);
+                if self.place == HeadPlace::Headers {
                     self.is_last = self.line.starts_with(HTTP2_PREFACE);
                     self.line.clear();
                 }
                 length
             }
-            Place::Headers => self.header(bytes),
-            Place::Body => {
+            HeadPlace::Headers => self.header(bytes),
+            HeadPlace::Body => {
                 let length = usize::try_from(self.length).unwrap_or(usize::MAX).min(bytes.len());
                 self.length -= length as u64;
                 if self.length == 0 {
-                    self.place = Place::Start;
+                    self.place = HeadPlace::Start;
                 }
                 length
             }
-            Place::Other => bytes.len(),
+            HeadPlace::Other => bytes.len(),
         }
     }
 
-    fn up_to(&mut self, bytes: &[u8], end: u8, next: Place) -> usize {
+    fn up_to(&mut self, bytes: &[u8], end: u8, next: HeadPlace) -> usize {
         let length = match bytes.iter().position(|byte| *byte == end) {
             Some(at) => {
                 self.place = next;
@@ -145,9 +145,9 @@ impl Requests {
 
     fn end_headers(&mut self) {
         self.place = match self.length {
-            _ if self.is_last => Place::Other,
-            0 => Place::Start,
-            _ => Place::Body,
+            _ if self.is_last => HeadPlace::Other,
+            0 => HeadPlace::Start,
+            _ => HeadPlace::Body,
         };
     }
 }

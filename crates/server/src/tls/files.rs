@@ -47,7 +47,7 @@ impl CertificateFiles {
 /// Files that are missing or do not fit are an error now; later they are logged, and what was there before stays.
 pub fn follow(default: CertificateFiles, by_name: Vec<CertificateFiles>) -> Result<Arc<Certificates>, String> {
     let certificates = Arc::new(Certificates::default());
-    let mut files = Files { default, by_name, seen: Vec::new() };
+    let mut files = FollowedFiles { default, by_name, seen: Vec::new() };
     files.refresh(&certificates)?;
     let weak = Arc::downgrade(&certificates);
     tokio::spawn(async move {
@@ -64,14 +64,14 @@ pub fn follow(default: CertificateFiles, by_name: Vec<CertificateFiles>) -> Resu
     Ok(certificates)
 }
 
-struct Files {
+struct FollowedFiles {
     default: CertificateFiles,
     by_name: Vec<CertificateFiles>,
     /// The contents that were read last, in the order of the files.
     seen: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Files {
+impl FollowedFiles {
     /// Whether anything changed.
     fn refresh(&mut self, certificates: &Certificates) -> Result<bool, String> {
         let all = || std::iter::once(&self.default).chain(&self.by_name);
@@ -134,7 +134,7 @@ mod tests {
         };
         write("default", "default.example");
         write("other", "Other.example");
-        let mut all = Files { default: files("default"), by_name: vec![files("other")], seen: Vec::new() };
+        let mut all = FollowedFiles { default: files("default"), by_name: vec![files("other")], seen: Vec::new() };
         let shown = Certificates::default();
         assert_eq!(all.refresh(&shown), Ok(true));
         assert!(shown.by_name.read().contains_key("other.example"));

@@ -69,7 +69,7 @@ impl Display for Damage {
 }
 
 /// What the sectors from some place on hold.
-enum Place {
+enum ScannedPlace {
     Whole(Frame, usize),
     /// A frame that a crash interrupted, or nothing.
     Unfinished,
@@ -102,13 +102,13 @@ impl Scan<'_> {
         let (mut at, mut last) = (1, header.after);
         loop {
             let head = match self.place(at) {
-                Place::Whole(frame, sectors) if frame.first == last + 1 => {
+                ScannedPlace::Whole(frame, sectors) if frame.first == last + 1 => {
                     (at, last) = (at + sectors, frame.last);
                     found.frames.push(frame);
                     continue;
                 }
-                Place::Damaged(head) => Some(head),
-                Place::Whole(..) | Place::Unfinished => None,
+                ScannedPlace::Damaged(head) => Some(head),
+                ScannedPlace::Whole(..) | ScannedPlace::Unfinished => None,
             };
             let next = self.next_whole(at + 1, last);
             let (until, beginning) = next
@@ -144,25 +144,25 @@ impl Scan<'_> {
         self.sector(at).is_some_and(|sector| is_written(sector, self.nonce))
     }
 
-    fn place(&self, at: usize) -> Place {
-        let Some(sector) = self.sector(at).filter(|_| self.is_written(at)) else { return Place::Unfinished };
-        let Some(head) = Head::parse(sector, self.nonce) else { return Place::Damaged(None) };
+    fn place(&self, at: usize) -> ScannedPlace {
+        let Some(sector) = self.sector(at).filter(|_| self.is_written(at)) else { return ScannedPlace::Unfinished };
+        let Some(head) = Head::parse(sector, self.nonce) else { return ScannedPlace::Damaged(None) };
         let end = at + head.sectors();
         if !(at..end).all(|sector| self.is_written(sector)) {
-            return Place::Unfinished;
+            return ScannedPlace::Unfinished;
         }
         let payload = head.payload(&self.bytes[at * SECTOR_BYTES..end * SECTOR_BYTES]);
         if !has_all(&payload, &head) {
-            return Place::Damaged(Some(head));
+            return ScannedPlace::Damaged(Some(head));
         }
         let frame = Frame { first: head.first, last: head.last, payload, layout: Layout::Checked };
-        Place::Whole(frame, head.sectors())
+        ScannedPlace::Whole(frame, head.sectors())
     }
 
     /// The next frame that can be read, and its first revision.
     fn next_whole(&self, from: usize, last: Revision) -> Option<(usize, Revision)> {
         (from..self.bytes.len() / SECTOR_BYTES).find_map(|at| match self.place(at) {
-            Place::Whole(frame, _) if frame.first > last => Some((at, frame.first)),
+            ScannedPlace::Whole(frame, _) if frame.first > last => Some((at, frame.first)),
             _ => None,
         })
     }

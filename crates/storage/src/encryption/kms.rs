@@ -23,7 +23,7 @@ pub(crate) struct Client {
 impl Client {
     /// Connects with the first call, and again whenever the connection is lost.
     pub fn new(endpoint: &str, timeout: Duration) -> Result<Self, String> {
-        let socket = Socket::parse(endpoint)?;
+        let socket = PluginSocket::parse(endpoint)?;
         // The address is that of the socket; this one only becomes the authority, which some servers insist on.
         let channel =
             Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
@@ -78,13 +78,13 @@ impl Client {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Socket {
+enum PluginSocket {
     Path(PathBuf),
     /// Linux' sockets without a file.
     Abstract(String),
 }
 
-impl Socket {
+impl PluginSocket {
     fn parse(endpoint: &str) -> Result<Self, String> {
         let path = endpoint
             .strip_prefix("unix:")
@@ -92,15 +92,15 @@ impl Socket {
         // After two slashes comes a host, which has no meaning here.
         let path = path.strip_prefix("//").map_or(path, |rest| rest.find('/').map_or("", |at| &rest[at..]));
         Ok(match path.strip_prefix("/@") {
-            Some(name) => Socket::Abstract(name.into()),
-            None => Socket::Path(path.into()),
+            Some(name) => PluginSocket::Abstract(name.into()),
+            None => PluginSocket::Path(path.into()),
         })
     }
 
     async fn connect(&self) -> std::io::Result<UnixStream> {
         match self {
-            Socket::Path(path) => UnixStream::connect(path).await,
-            Socket::Abstract(name) => UnixStream::from_std(files::connect_abstract(name)?),
+            PluginSocket::Path(path) => UnixStream::connect(path).await,
+            PluginSocket::Abstract(name) => UnixStream::from_std(files::connect_abstract(name)?),
         }
     }
 }
@@ -161,13 +161,13 @@ mod tests {
     #[test]
     fn endpoints() {
         let cases = [
-            ("unix:///var/run/kms.sock", Some(Socket::Path("/var/run/kms.sock".into()))),
-            ("unix:/var/run/kms.sock", Some(Socket::Path("/var/run/kms.sock".into()))),
-            ("unix:///@kms", Some(Socket::Abstract("kms".into()))),
+            ("unix:///var/run/kms.sock", Some(PluginSocket::Path("/var/run/kms.sock".into()))),
+            ("unix:/var/run/kms.sock", Some(PluginSocket::Path("/var/run/kms.sock".into()))),
+            ("unix:///@kms", Some(PluginSocket::Abstract("kms".into()))),
             ("tcp://localhost:1", None),
         ];
         for (endpoint, expected) in cases {
-            assert_eq!(Socket::parse(endpoint).ok(), expected, "{endpoint}");
+            assert_eq!(PluginSocket::parse(endpoint).ok(), expected, "{endpoint}");
         }
     }
 }

@@ -72,12 +72,12 @@ impl Drop for MockPlugin {
     }
 }
 
-type Frames = futures::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, std::convert::Infallible>>>;
+type MockFrames = futures::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, std::convert::Infallible>>>;
 
 async fn answer(
     state: Arc<Mutex<State>>,
     request: Request<Incoming>,
-) -> Result<Response<StreamBody<Frames>>, std::convert::Infallible> {
+) -> Result<Response<StreamBody<MockFrames>>, std::convert::Infallible> {
     assert_eq!(request.uri().authority().map(|authority| authority.as_str()), Some("localhost"));
     let path = request.uri().path().to_string();
     let body = request.into_body().collect().await.unwrap().to_bytes();

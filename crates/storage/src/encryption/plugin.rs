@@ -42,7 +42,7 @@ pub(crate) struct Plugin {
     keys: Mutex<HashMap<[u8; 32], Arc<Cipher>>>,
     /// Keys that could not be decrypted just now, and why.
     failed: Mutex<HashMap<[u8; 32], (Instant, String)>>,
-    checked: tokio::sync::Mutex<Option<Checked>>,
+    checked: tokio::sync::Mutex<Option<PluginCheck>>,
 }
 
 /// What values are encrypted with now.
@@ -53,7 +53,7 @@ struct Seed {
     until: Instant,
 }
 
-struct Checked {
+struct PluginCheck {
     at: Instant,
     outcome: Result<(), String>,
     version: String,
@@ -174,7 +174,7 @@ impl Plugin {
             Ok(status) => self.follow(status, &mut version).await,
             Err(error) => Err(error.clone()),
         };
-        *checked = Some(Checked { at: Instant::now(), outcome: outcome.clone(), version });
+        *checked = Some(PluginCheck { at: Instant::now(), outcome: outcome.clone(), version });
         if let Err(error) = status {
             let name = &self.name;
             return Err(format!(

@@ -4,51 +4,52 @@
 use serde_json::Value;
 
 /// What may be where. Names are those of upstream's types, which its messages show.
-enum Shape {
+enum ConfigShape {
     Text,
     Number,
     Duration,
-    List(&'static Shape),
-    Object(&'static str, &'static [(&'static str, Shape)]),
+    List(&'static ConfigShape),
+    Object(&'static str, &'static [(&'static str, ConfigShape)]),
 }
 
-const KEYS: Shape = Shape::List(&Shape::Object("Key", &[("name", Shape::Text), ("secret", Shape::Text)]));
-const PROVIDER: Shape = Shape::Object(
+const KEYS: ConfigShape =
+    ConfigShape::List(&ConfigShape::Object("Key", &[("name", ConfigShape::Text), ("secret", ConfigShape::Text)]));
+const PROVIDER: ConfigShape = ConfigShape::Object(
     "ProviderConfiguration",
     &[
-        ("aesgcm", Shape::Object("AESConfiguration", &[("keys", KEYS)])),
-        ("aescbc", Shape::Object("AESConfiguration", &[("keys", KEYS)])),
-        ("secretbox", Shape::Object("SecretboxConfiguration", &[("keys", KEYS)])),
-        ("identity", Shape::Object("IdentityConfiguration", &[])),
+        ("aesgcm", ConfigShape::Object("AESConfiguration", &[("keys", KEYS)])),
+        ("aescbc", ConfigShape::Object("AESConfiguration", &[("keys", KEYS)])),
+        ("secretbox", ConfigShape::Object("SecretboxConfiguration", &[("keys", KEYS)])),
+        ("identity", ConfigShape::Object("IdentityConfiguration", &[])),
         (
             "kms",
-            Shape::Object(
+            ConfigShape::Object(
                 "KMSConfiguration",
                 &[
-                    ("apiVersion", Shape::Text),
-                    ("name", Shape::Text),
-                    ("cachesize", Shape::Number),
-                    ("endpoint", Shape::Text),
-                    ("timeout", Shape::Duration),
+                    ("apiVersion", ConfigShape::Text),
+                    ("name", ConfigShape::Text),
+                    ("cachesize", ConfigShape::Number),
+                    ("endpoint", ConfigShape::Text),
+                    ("timeout", ConfigShape::Duration),
                 ],
             ),
         ),
     ],
 );
-const RULE: Shape = Shape::Object(
+const RULE: ConfigShape = ConfigShape::Object(
     "ResourceConfiguration",
-    &[("resources", Shape::List(&Shape::Text)), ("providers", Shape::List(&PROVIDER))],
+    &[("resources", ConfigShape::List(&ConfigShape::Text)), ("providers", ConfigShape::List(&PROVIDER))],
 );
-const CONFIGURATION: Shape = Shape::Object(
+const CONFIGURATION: ConfigShape = ConfigShape::Object(
     "EncryptionConfiguration",
-    &[("apiVersion", Shape::Text), ("kind", Shape::Text), ("resources", Shape::List(&RULE))],
+    &[("apiVersion", ConfigShape::Text), ("kind", ConfigShape::Text), ("resources", ConfigShape::List(&RULE))],
 );
 
 /// Says what is wrong with the shape of a configuration, if anything. A value that is null counts as absent and is taken
 /// out.
 pub(crate) fn check(configuration: &mut Value) -> Result<(), String> {
     let mut found = Found { wrong: None, unknown: Vec::new() };
-    found.walk(&CONFIGURATION, configuration, &Place { object: "", fields: Vec::new(), path: String::new() });
+    found.walk(&CONFIGURATION, configuration, &FieldPlace { object: "", fields: Vec::new(), path: String::new() });
     match (found.wrong, found.unknown.as_slice()) {
         (Some(wrong), _) => Err(wrong),
         (None, []) => Ok(()),
@@ -63,7 +64,7 @@ struct Found {
     unknown: Vec<String>,
 }
 
-struct Place {
+struct FieldPlace {
     /// The type that the field is of.
     object: &'static str,
     /// The names of the fields on the way here.
@@ -73,21 +74,21 @@ struct Place {
 }
 
 impl Found {
-    fn walk(&mut self, shape: &'static Shape, value: &mut Value, at: &Place) {
+    fn walk(&mut self, shape: &'static ConfigShape, value: &mut Value, at: &FieldPlace) {
         match (shape, value) {
-            (Shape::Text, Value::String(_)) | (Shape::Number, Value::Number(_)) => {}
-            (Shape::Duration, Value::String(text)) => {
+            (ConfigShape::Text, Value::String(_)) | (ConfigShape::Number, Value::Number(_)) => {}
+            (ConfigShape::Duration, Value::String(text)) => {
                 if let Err(why) = super::config::parse_duration(text) {
                     self.wrong.get_or_insert(why);
                 }
             }
-            (Shape::List(of), Value::Array(items)) => {
+            (ConfigShape::List(of), Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {
                     let path = format!("{}[{index}]", at.path);
-                    self.walk(of, item, &Place { object: at.object, fields: at.fields.clone(), path });
+                    self.walk(of, item, &FieldPlace { object: at.object, fields: at.fields.clone(), path });
                 }
             }
-            (Shape::Object(name, fields), Value::Object(members)) => {
+            (ConfigShape::Object(name, fields), Value::Object(members)) => {
                 members.retain(|_, value| !value.is_null());
                 for (key, value) in members {
                     let path = if at.path.is_empty() { key.clone() } else { format!("{}.{key}", at.path) };
@@ -95,7 +96,7 @@ impl Found {
                         None => self.unknown.push(format!("unknown field {path:?}")),
                         Some((field, shape)) => {
                             let fields = at.fields.iter().copied().chain([*field]).collect();
-                            self.walk(shape, value, &Place { object: name, fields, path });
+                            self.walk(shape, value, &FieldPlace { object: name, fields, path });
                         }
                     }
                 }
@@ -103,7 +104,7 @@ impl Found {
             (shape, value) => {
                 let (got, wanted) = (kind_of(value), go_type(shape));
                 self.wrong.get_or_insert_with(|| match (shape, at.object) {
-                    (Shape::Duration, _) => format!("json: cannot unmarshal {got} into Go value of type string"),
+                    (ConfigShape::Duration, _) => format!("json: cannot unmarshal {got} into Go value of type string"),
                     (_, "") => format!("json: cannot unmarshal {got} into Go value of type {wanted}"),
                     (_, object) => {
                         let fields = at.fields.join(".");
@@ -115,12 +116,12 @@ impl Found {
     }
 }
 
-fn go_type(shape: &Shape) -> String {
+fn go_type(shape: &ConfigShape) -> String {
     match shape {
-        Shape::Text | Shape::Duration => "string".into(),
-        Shape::Number => "int32".into(),
-        Shape::List(of) => format!("[]{}", go_type(of)),
-        Shape::Object(name, _) => format!("v1.{name}"),
+        ConfigShape::Text | ConfigShape::Duration => "string".into(),
+        ConfigShape::Number => "int32".into(),
+        ConfigShape::List(of) => format!("[]{}", go_type(of)),
+        ConfigShape::Object(name, _) => format!("v1.{name}"),
     }
 }
 

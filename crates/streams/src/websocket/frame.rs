@@ -97,9 +97,9 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     /// The next header and its length; it is not used up.
-    async fn header(&mut self) -> io::Result<Option<(Header, usize)>> {
+    async fn header(&mut self) -> io::Result<Option<(FrameHeader, usize)>> {
         loop {
-            if let Some(parsed) = Header::parse(self.input.received())? {
+            if let Some(parsed) = FrameHeader::parse(self.input.received())? {
                 return Ok(Some(parsed));
             }
             let is_between = self.input.received().is_empty();
@@ -109,7 +109,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    async fn control(&mut self, header: &Header, length: usize) -> io::Result<Option<Incoming>> {
+    async fn control(&mut self, header: &FrameHeader, length: usize) -> io::Result<Option<Incoming>> {
         let payload = usize::try_from(header.payload).unwrap_or(usize::MAX);
         if !header.last || payload > CONTROL_BYTES_MAX {
             return Err(WrongFrame("a control frame is too long or fragmented").into());
@@ -145,16 +145,16 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 
 /// A frame's header.
 #[derive(Clone, Copy)]
-struct Header {
+struct FrameHeader {
     last: bool,
     opcode: u8,
     payload: u64,
     mask: [u8; 4],
 }
 
-impl Header {
+impl FrameHeader {
     /// The header at the beginning of these bytes and its length; None if it is not complete.
-    fn parse(bytes: &[u8]) -> Result<Option<(Header, usize)>, WrongFrame> {
+    fn parse(bytes: &[u8]) -> Result<Option<(FrameHeader, usize)>, WrongFrame> {
         let mut rest = bytes.get(..HEADER_BYTES_MAX.min(bytes.len())).unwrap_or(bytes);
         let (Ok(first), Ok(second)) = (rest.try_get_u8(), rest.try_get_u8()) else { return Ok(None) };
         if first & 0x70 != 0 {
@@ -172,7 +172,7 @@ impl Header {
         if payload > i64::MAX as u64 {
             return Err(WrongFrame("the length is out of range"));
         }
-        let header = Header { last: first & 0x80 != 0, opcode: first & 0x0f, payload, mask: mask.to_be_bytes() };
+        let header = FrameHeader { last: first & 0x80 != 0, opcode: first & 0x0f, payload, mask: mask.to_be_bytes() };
         Ok(Some((header, bytes.len().min(HEADER_BYTES_MAX) - rest.len())))
     }
 

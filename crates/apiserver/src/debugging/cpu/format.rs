@@ -16,7 +16,7 @@ pub struct Profile {
     #[prost(message, repeated, tag = "2")]
     pub sample: Vec<Sample>,
     #[prost(message, repeated, tag = "3")]
-    pub mapping: Vec<Mapping>,
+    pub mapping: Vec<MappingMessage>,
     #[prost(message, repeated, tag = "4")]
     pub location: Vec<Location>,
     #[prost(message, repeated, tag = "5")]
@@ -62,7 +62,7 @@ pub struct Label {
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-pub struct Mapping {
+pub struct MappingMessage {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(int64, tag = "5")]
@@ -78,11 +78,11 @@ pub struct Location {
     #[prost(uint64, tag = "2")]
     pub mapping_id: u64,
     #[prost(message, repeated, tag = "4")]
-    pub line: Vec<Line>,
+    pub line: Vec<LineMessage>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-pub struct Line {
+pub struct LineMessage {
     #[prost(uint64, tag = "1")]
     pub function_id: u64,
     #[prost(int64, tag = "2")]
@@ -121,7 +121,7 @@ impl Tables {
         let samples = ValueType { kind: self.text("samples"), unit: self.text("count") };
         let cpu = ValueType { kind: self.text("cpu"), unit: self.text("nanoseconds") };
         let program = std::env::current_exe().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
-        let mapping = Mapping { id: 1, filename: self.text(&program), has_functions: true };
+        let mapping = MappingMessage { id: 1, filename: self.text(&program), has_functions: true };
         let period = 1_000_000_000 / i64::from(report.timing.frequency.max(1));
         let thread = self.text("thread");
         for (stack, count) in &report.data {
@@ -164,7 +164,7 @@ impl Tables {
             None => 0,
         };
         self.profile.function.push(Function { id, name, system_name, filename });
-        let line = Line { function_id: id, line: i64::from(symbol.lineno()) };
+        let line = LineMessage { function_id: id, line: i64::from(symbol.lineno()) };
         self.profile.location.push(Location { id, mapping_id: 1, line: vec![line] });
         self.locations.insert(symbol.raw_name().to_vec(), id);
         id

@@ -23,22 +23,22 @@ pub fn routes(resource: &Resource) -> Vec<Route> {
     if resource.namespaced {
         routes.push(list_all(resource, &format!("{group}/{plural}"), list.clone()));
     }
-    let mut add = |path: &str, part: Option<&Subresource>, verb: Verb, of: &Type| {
+    let mut add = |path: &str, part: Option<&Subresource>, verb: CustomVerb, of: &Type| {
         routes.push(route(resource, path, part, verb, of.clone()));
     };
-    add(&collection, None, Verb::List, &list);
-    add(&collection, None, Verb::Create, &of);
-    add(&collection, None, Verb::DeleteCollection, &meta("Status"));
+    add(&collection, None, CustomVerb::List, &list);
+    add(&collection, None, CustomVerb::Create, &of);
+    add(&collection, None, CustomVerb::DeleteCollection, &meta("Status"));
     let item = format!("{collection}/{{name}}");
-    add(&item, None, Verb::Get, &of);
-    add(&item, None, Verb::Update, &of);
-    add(&item, None, Verb::Delete, &meta("Status"));
-    add(&item, None, Verb::Patch, &of);
+    add(&item, None, CustomVerb::Get, &of);
+    add(&item, None, CustomVerb::Update, &of);
+    add(&item, None, CustomVerb::Delete, &meta("Status"));
+    add(&item, None, CustomVerb::Patch, &of);
     // What a program carries out says nothing about what it takes.
     for part in resource.subresources.iter().filter(|part| part.action.is_none() && part.connect.is_none()) {
         let path = format!("{item}/{}", part.name);
         let of = Type::Definition(super::super::definitions::name_of(resource, &part.kind));
-        for verb in [Verb::Get, Verb::Update, Verb::Patch] {
+        for verb in [CustomVerb::Get, CustomVerb::Update, CustomVerb::Patch] {
             add(&path, Some(part), verb, &of);
         }
     }
@@ -46,7 +46,7 @@ pub fn routes(resource: &Resource) -> Vec<Route> {
 }
 
 #[derive(Clone, Copy)]
-enum Verb {
+enum CustomVerb {
     List,
     Create,
     DeleteCollection,
@@ -56,38 +56,38 @@ enum Verb {
     Patch,
 }
 
-fn route(resource: &Resource, path: &str, part: Option<&Subresource>, verb: Verb, of: Type) -> Route {
+fn route(resource: &Resource, path: &str, part: Option<&Subresource>, verb: CustomVerb, of: Type) -> Route {
     let kind = &resource.kind.kind;
     let (method, action, name) = match verb {
-        Verb::List => (Method::Get, "list", "list"),
-        Verb::Create => (Method::Post, "post", "create"),
-        Verb::DeleteCollection => (Method::Delete, "deletecollection", "deletecollection"),
-        Verb::Get => (Method::Get, "get", "read"),
-        Verb::Update => (Method::Put, "put", "replace"),
-        Verb::Delete => (Method::Delete, "delete", "delete"),
-        Verb::Patch => (Method::Patch, "patch", "patch"),
+        CustomVerb::List => (Method::Get, "list", "list"),
+        CustomVerb::Create => (Method::Post, "post", "create"),
+        CustomVerb::DeleteCollection => (Method::Delete, "deletecollection", "deletecollection"),
+        CustomVerb::Get => (Method::Get, "get", "read"),
+        CustomVerb::Update => (Method::Put, "put", "replace"),
+        CustomVerb::Delete => (Method::Delete, "delete", "delete"),
+        CustomVerb::Patch => (Method::Patch, "patch", "patch"),
     };
     let part_of = part.map(|part| format!("{} of ", part.name)).unwrap_or_default();
     let says = match verb {
-        Verb::List => format!("list {part_of}objects of kind {kind}"),
-        Verb::Create => format!("create {part_of}{}", names::with_article(kind)),
-        Verb::Delete => format!("delete {part_of}{}", names::with_article(kind)),
-        Verb::DeleteCollection => format!("delete collection of {part_of}{kind}"),
-        Verb::Patch => format!("partially update {part_of}the specified {kind}"),
-        Verb::Get | Verb::Update => format!("{name} {part_of}the specified {kind}"),
+        CustomVerb::List => format!("list {part_of}objects of kind {kind}"),
+        CustomVerb::Create => format!("create {part_of}{}", names::with_article(kind)),
+        CustomVerb::Delete => format!("delete {part_of}{}", names::with_article(kind)),
+        CustomVerb::DeleteCollection => format!("delete collection of {part_of}{kind}"),
+        CustomVerb::Patch => format!("partially update {part_of}the specified {kind}"),
+        CustomVerb::Get | CustomVerb::Update => format!("{name} {part_of}the specified {kind}"),
     };
     let options = match verb {
-        Verb::List | Verb::DeleteCollection => "ListOptions",
-        Verb::Create => "CreateOptions",
-        Verb::Get => "GetOptions",
-        Verb::Update => "UpdateOptions",
-        Verb::Delete => "DeleteOptions",
-        Verb::Patch => "PatchOptions",
+        CustomVerb::List | CustomVerb::DeleteCollection => "ListOptions",
+        CustomVerb::Create => "CreateOptions",
+        CustomVerb::Get => "GetOptions",
+        CustomVerb::Update => "UpdateOptions",
+        CustomVerb::Delete => "DeleteOptions",
+        CustomVerb::Patch => "PatchOptions",
     };
     let codes: &[u16] = match verb {
-        Verb::Create => &[200, 201, 202],
-        Verb::Update => &[200, 201],
-        Verb::Delete => &[200, 202],
+        CustomVerb::Create => &[200, 201, 202],
+        CustomVerb::Update => &[200, 201],
+        CustomVerb::Delete => &[200, 202],
         _ => &[200],
     };
     let scope = if resource.namespaced { "Namespaced" } else { "" };
@@ -96,13 +96,13 @@ fn route(resource: &Resource, path: &str, part: Option<&Subresource>, verb: Verb
         .says(says)
         .takes(parameters::options(options, &[]));
     let route = match verb {
-        Verb::Create | Verb::Update => route.reads(of.clone(), true),
-        Verb::Delete => route.reads(meta("DeleteOptions"), false),
-        Verb::Patch => route.reads(meta("Patch"), true),
+        CustomVerb::Create | CustomVerb::Update => route.reads(of.clone(), true),
+        CustomVerb::Delete => route.reads(meta("DeleteOptions"), false),
+        CustomVerb::Patch => route.reads(meta("Patch"), true),
         _ => route,
     };
     let mut route = route.answers(codes, of);
-    if matches!(verb, Verb::Patch) {
+    if matches!(verb, CustomVerb::Patch) {
         route.consumes = PATCHES.to_vec();
     }
     route

@@ -27,7 +27,7 @@ pub fn write_kind(json: &mut Json, resource: &Resource, flavor: Flavor) {
         if schema.is_null() || (flavor == Flavor::V2 && preserves) {
             json.key("type").string("object");
         } else {
-            Writer { flavor, depth: 0 }.write(json, &schema, true);
+            StructuralWriter { flavor, depth: 0 }.write(json, &schema, true);
         }
         write_kinds(json, std::slice::from_ref(&resource.kind));
         write_selectable_fields(json, resource);
@@ -35,16 +35,16 @@ pub fn write_kind(json: &mut Json, resource: &Resource, flavor: Flavor) {
 }
 
 #[derive(Clone, Copy)]
-struct Writer {
+struct StructuralWriter {
     flavor: Flavor,
     depth: usize,
 }
 
-impl Writer {
+impl StructuralWriter {
     /// Writes the keywords of a schema; `object` says that it has a type and metadata.
     fn write(self, json: &mut Json, schema: &Value, object: bool) {
         let Some(map) = schema.as_map().filter(|_| self.depth <= MAX_DEPTH) else { return };
-        let below = Writer { depth: self.depth + 1, ..self };
+        let below = StructuralWriter { depth: self.depth + 1, ..self };
         let object = object && !(self.flavor == Flavor::V2 && flag(schema, PRESERVE));
         let mut properties = false;
         for (name, value) in map.iter().filter(|(name, value)| self.is_shown(schema, name, value)) {
@@ -123,7 +123,7 @@ impl Writer {
     }
 
     fn write_properties(self, json: &mut Json, schema: &Value, object: bool) {
-        let below = Writer { depth: self.depth + 1, ..self };
+        let below = StructuralWriter { depth: self.depth + 1, ..self };
         let shown = schema.get("properties").filter(|value| self.is_shown(schema, "properties", value));
         let properties = shown.and_then(Value::as_map).into_iter().flat_map(Map::iter);
         json.key("properties").object(|json| {
