@@ -142,10 +142,6 @@ impl Aggregator {
         self.services.read().values().cloned().collect()
     }
 
-    pub fn has_service(&self, group: &str) -> bool {
-        self.services.read().values().any(|service| service.version.group == group)
-    }
-
     /// Grows with every change of what is registered, or of what backends serve.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)

@@ -141,11 +141,6 @@ impl Environment {
         self.functions.get(name)
     }
 
-    /// Names of all functions, for completeness checks.
-    pub fn function_names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.functions.keys().copied()
-    }
-
     pub(crate) fn macros(&self) -> Macros {
         Macros {
             optional: self.since(28),

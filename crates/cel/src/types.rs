@@ -76,11 +76,6 @@ impl Type {
         Type::List(Link::Static(inner))
     }
 
-    /// `map(key, value)` as a constant.
-    pub const fn map_of(key: &'static Type, value: &'static Type) -> Type {
-        Type::Map(Link::Static(key), Link::Static(value))
-    }
-
     /// `optional_type(inner)` as a constant.
     pub const fn optional_of(inner: &'static Type) -> Type {
         Type::Optional(Link::Static(inner))

@@ -28,10 +28,7 @@ pub use encode::{encode, encode_pretty, indent};
 pub use exact::is_exact;
 pub(crate) use exact::is_exact_at;
 pub use layout::Layout;
-pub use list::{
-    LIST_COMMA, LIST_TAIL, WATCH_TAIL, write_list_head, write_sorted_list_head, write_sorted_list_tail,
-    write_watch_head,
-};
+pub use list::{LIST_COMMA, LIST_TAIL, WATCH_TAIL, write_list_head, write_sorted_list_head, write_sorted_list_tail};
 pub use meta::{TypeMeta, names_type, type_meta};
 pub(crate) use number::write_float;
 

@@ -83,6 +83,33 @@ impl ServerVerifier {
     }
 }
 
+/// The methods that rustls' verifiers of servers and of clients share.
+macro_rules! verify_signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_signature(message, certificate, signature, TlsVersion::Tls12)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_signature(message, certificate, signature, TlsVersion::Tls13)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            SCHEMES.to_vec()
+        }
+    };
+}
+
 impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
@@ -97,27 +124,7 @@ impl ServerCertVerifier for ServerVerifier {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signature, TlsVersion::Tls12)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signature, TlsVersion::Tls13)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        SCHEMES.to_vec()
-    }
+    verify_signatures!();
 }
 
 /// Asks clients for a certificate that can be read and whose key they hold. Whether it is believed is authentication's business, so
@@ -160,27 +167,7 @@ impl ClientCertVerifier for ClientAsker {
         Ok(ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signature, TlsVersion::Tls12)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signature, TlsVersion::Tls13)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        SCHEMES.to_vec()
-    }
+    verify_signatures!();
 }
 
 fn is_too_large(certificate: &Certificate) -> bool {

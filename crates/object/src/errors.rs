@@ -258,11 +258,6 @@ impl Errors {
         self.add(ErrorType::Invalid, path, value, detail);
     }
 
-    /// Adds [`ErrorType::TypeInvalid`].
-    pub fn type_invalid(&mut self, path: &Path, value: impl Into<BadValue>, detail: impl Into<String>) {
-        self.add(ErrorType::TypeInvalid, path, value, detail);
-    }
-
     /// Adds [`ErrorType::Required`].
     pub fn required(&mut self, path: &Path, detail: impl Into<String>) {
         self.add(ErrorType::Required, path, BadValue::Omitted, detail);
@@ -309,25 +304,11 @@ impl Errors {
         self.add(ErrorType::TooLong, path, BadValue::Omitted, detail);
     }
 
-    /// Adds that a text has fewer characters than `min`.
-    pub fn too_short(&mut self, path: &Path, min: usize) {
-        let unit = if min == 1 { "character" } else { "characters" };
-        let detail = format!("must be at least {min} {unit}");
-        self.add(ErrorType::TooShort, path, BadValue::Omitted, detail);
-    }
-
     /// Adds that there are more items than `max`.
     pub fn too_many(&mut self, path: &Path, actual: usize, max: usize) {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
         self.add(ErrorType::TooMany, path, actual, detail);
-    }
-
-    /// Adds that there are fewer items than `min`.
-    pub fn too_few(&mut self, path: &Path, actual: usize, min: usize) {
-        let unit = if min == 1 { "item" } else { "items" };
-        let detail = format!("must have at least {min} {unit}");
-        self.add(ErrorType::TooFew, path, actual, detail);
     }
 
     /// All messages as upstream's `ToAggregate` joins them: repeated ones once, a single one bare, several in brackets.

@@ -45,11 +45,6 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the call's own deadline ended it.
-    pub fn is_timeout(&self) -> bool {
-        matches!(self, CallError::Transport { error: Error::Deadline, .. })
-    }
-
     /// Whether calling a webhook of authentication or authorization again may help.
     pub fn may_pass(&self) -> bool {
         match self {

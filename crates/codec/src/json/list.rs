@@ -38,12 +38,5 @@ pub fn write_sorted_list_tail(kind: &str, metadata: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// Appends what stands in front of a watch event's object: `{"type":"ADDED","object":`. [`WATCH_TAIL`] follows it.
-pub fn write_watch_head(kind: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"type\":");
-    object::write_json_string(kind, out);
-    out.extend_from_slice(b",\"object\":");
-}
-
 /// What follows a watch event's object.
 pub const WATCH_TAIL: &[u8] = b"}\n";
