@@ -8,11 +8,11 @@ use crate::{Attributes, Operation};
 /// `rules` or `resourceRules`, `namespaceSelector`, `objectSelector` and `matchPolicy`, compiled.
 #[derive(Debug)]
 pub struct Matcher {
-    rules: Vec<ResourceRule>,
+    rules: Vec<MatchedRule>,
     /// A policy or binding without rules matches every resource; a webhook none.
     takes_everything: bool,
     /// `excludeResourceRules` of policies.
-    excluded: Vec<ResourceRule>,
+    excluded: Vec<MatchedRule>,
     /// Err is why the selector cannot be used, told when a request depends on it.
     namespaces: Result<Selector, String>,
     objects: Result<Selector, String>,
@@ -21,7 +21,7 @@ pub struct Matcher {
 }
 
 #[derive(Debug)]
-struct ResourceRule {
+struct MatchedRule {
     groups: Vec<Str>,
     versions: Vec<Str>,
     /// Resources and subresources.
@@ -68,9 +68,9 @@ impl Matcher {
             selector => Selector::from_value(selector).map_err(|error| error.to_string()),
         };
         Matcher {
-            rules: rules.iter().map(ResourceRule::read).collect(),
+            rules: rules.iter().map(MatchedRule::read).collect(),
             takes_everything: false,
-            excluded: excluded.iter().map(ResourceRule::read).collect(),
+            excluded: excluded.iter().map(MatchedRule::read).collect(),
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
             equivalent: spec.str_at(&["matchPolicy"]) == "Equivalent",
@@ -115,7 +115,7 @@ impl Matcher {
         Ok(Some(matched))
     }
 
-    fn by_rules(&self, rules: &[ResourceRule], attributes: &Attributes<'_>) -> Result<Option<Matched>, Status> {
+    fn by_rules(&self, rules: &[MatchedRule], attributes: &Attributes<'_>) -> Result<Option<Matched>, Status> {
         let own = attributes.resource;
         if rules.iter().any(|rule| rule.matches(attributes, own)) {
             return Ok(Some(Matched { resource: own.clone(), kind: attributes.kind.clone() }));
@@ -192,8 +192,8 @@ fn equivalents(attributes: &Attributes<'_>) -> Vec<Matched> {
         .collect()
 }
 
-impl ResourceRule {
-    fn read(rule: &Value) -> ResourceRule {
+impl MatchedRule {
+    fn read(rule: &Value) -> MatchedRule {
         let texts = |field: &str| -> Vec<Str> {
             rule.list_at(&[field]).iter().filter_map(Value::as_str).map(Str::from).collect()
         };
@@ -201,7 +201,7 @@ impl ResourceRule {
             Some((resource, subresource)) => (resource.into(), subresource.into()),
             None => (name.clone(), Str::default()),
         };
-        ResourceRule {
+        MatchedRule {
             groups: texts("apiGroups"),
             versions: texts("apiVersions"),
             resources: texts("resources").iter().map(split).collect(),

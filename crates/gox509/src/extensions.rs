@@ -74,11 +74,11 @@ pub(crate) struct Policies {
     pub inhibit_any: Option<i64>,
 }
 
-type Parsed<T = ()> = Result<T, String>;
+type ExtensionResult<T = ()> = Result<T, String>;
 
 impl Extensions {
     /// Reads the value of the `[3]` in a certificate.
-    pub(crate) fn read(mut wrapped: Reader<'_>) -> Parsed<Extensions> {
+    pub(crate) fn read(mut wrapped: Reader<'_>) -> ExtensionResult<Extensions> {
         let mut found = Extensions::default();
         let mut ids: HashSet<&[u8]> = HashSet::new();
         let mut list = wrapped.take(SEQUENCE).ok_or("x509: malformed extensions")?;
@@ -118,7 +118,7 @@ impl Extensions {
     }
 
     /// Reads one extension; answers whether it is not understood.
-    fn process(&mut self, id: &[u8], critical: bool, value: &[u8]) -> Parsed<bool> {
+    fn process(&mut self, id: &[u8], critical: bool, value: &[u8]) -> ExtensionResult<bool> {
         let reader = Reader::new(value);
         if id == AUTHORITY_INFORMATION_ACCESS {
             return information_access(reader, critical).map(|()| false);
@@ -157,7 +157,7 @@ impl Extensions {
     }
 }
 
-fn subject_key_id(mut reader: Reader<'_>, critical: bool) -> Parsed<Vec<u8>> {
+fn subject_key_id(mut reader: Reader<'_>, critical: bool) -> ExtensionResult<Vec<u8>> {
     if critical {
         return Err("x509: subject key identifier incorrectly marked critical".into());
     }
@@ -165,7 +165,7 @@ fn subject_key_id(mut reader: Reader<'_>, critical: bool) -> Parsed<Vec<u8>> {
     Ok(id.rest().to_vec())
 }
 
-fn authority_key_id(mut reader: Reader<'_>, critical: bool) -> Parsed<Vec<u8>> {
+fn authority_key_id(mut reader: Reader<'_>, critical: bool) -> ExtensionResult<Vec<u8>> {
     if critical {
         return Err("x509: authority key identifier incorrectly marked critical".into());
     }
@@ -189,7 +189,7 @@ fn basic_constraints(mut reader: Reader<'_>) -> Option<BasicConstraints> {
 }
 
 /// The names of a subjectAltName extension, of a certificate or of a request.
-pub(crate) fn alternative_names(mut reader: Reader<'_>) -> Parsed<AlternativeNames> {
+pub(crate) fn alternative_names(mut reader: Reader<'_>) -> ExtensionResult<AlternativeNames> {
     let mut names = AlternativeNames::default();
     let mut list = reader.take(SEQUENCE).ok_or("x509: invalid subject alternative names")?;
     while !list.is_empty() {
@@ -209,7 +209,7 @@ pub(crate) fn alternative_names(mut reader: Reader<'_>) -> Parsed<AlternativeNam
     Ok(names)
 }
 
-fn uri(text: &str) -> Parsed<Url> {
+fn uri(text: &str) -> ExtensionResult<Url> {
     let failed = |why: &str| format!("x509: cannot parse URI {}: {why}", object::quote(text));
     let url = Url::parse(text).map_err(|why| failed(&why))?;
     if is_valid_domain(url.host.as_bytes(), false) { Ok(url) } else { Err(failed("invalid domain")) }
@@ -222,7 +222,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
 }
 
-fn distribution_points(mut reader: Reader<'_>) -> Parsed {
+fn distribution_points(mut reader: Reader<'_>) -> ExtensionResult {
     let mut points = reader.take(SEQUENCE).ok_or("x509: invalid CRL distribution points")?;
     while !points.is_empty() {
         distribution_point(&mut points).ok_or("x509: invalid CRL distribution point")?;
@@ -298,7 +298,7 @@ fn extended_usages(mut reader: Reader<'_>) -> Option<Vec<ExtendedUsage>> {
     Some(found)
 }
 
-fn information_access(mut reader: Reader<'_>, critical: bool) -> Parsed {
+fn information_access(mut reader: Reader<'_>, critical: bool) -> ExtensionResult {
     if critical {
         return Err("x509: authority info access incorrectly marked critical".into());
     }
