@@ -24,7 +24,7 @@ use crate::{availability, discovered, openapi};
 
 const GROUP: &str = "apiregistration.k8s.io";
 
-/// What the aggregator needs from the server.
+/// The parts of the server that the aggregator needs.
 pub struct Setup {
     pub api: Arc<Api>,
     pub settings: AggregatorSettings,
@@ -37,7 +37,7 @@ pub struct Aggregator {
     settings: Arc<AggregatorSettings>,
     autoregister: Autoregister,
     services: RwLock<BTreeMap<Str, Arc<ApiService>>>,
-    /// What other servers answer, by group-version. Every request looks here.
+    /// The backends that answer for other servers, by group-version. Every request looks here.
     routes: ArcSwap<HashMap<GroupVersion, Arc<Backend>>>,
     /// Counts changes of what is registered or discovered.
     generation: AtomicU64,

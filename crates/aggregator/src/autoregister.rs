@@ -28,7 +28,7 @@ const AT_ONCE: usize = 32;
 /// How long a write that failed waits before it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What should be stored, and what is to be compared with it.
+/// The APIServices that should be stored, and those that are to be compared with them.
 #[derive(Default)]
 pub struct Autoregister {
     state: Mutex<AutoregisterState>,
@@ -54,7 +54,7 @@ struct AutoregisterState {
     postponed: HashSet<Str>,
 }
 
-/// What is to be done about one name.
+/// The write that one name needs.
 #[derive(Debug, PartialEq)]
 enum RegisterAction {
     Nothing,

@@ -25,7 +25,7 @@ const FIRST_RETRY: Duration = Duration::from_millis(5);
 const ATTEMPTS: usize = 5;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is found out about a backend.
+/// The availability of a backend as it was found.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     status: &'static str,
@@ -104,7 +104,7 @@ async fn find(client: &Client, backend: &Backend) -> Finding {
     }
 }
 
-/// What is wrong with the Service or its endpoints, if something is.
+/// The fault of the Service or its endpoints, if there is one.
 fn find_service(client: &Client, backend: &Backend) -> Option<Finding> {
     let reference = &backend.reference;
     let (namespace, name) = (quote(&reference.namespace), &reference.name);

@@ -95,7 +95,7 @@ impl Backend {
         }
     }
 
-    /// What it serves of its group-version; None until the first attempt to fetch it has ended.
+    /// Its resources of its group-version; None until the first attempt to fetch them has ended.
     pub fn discovered(&self) -> Option<Arc<Discovered>> {
         self.discovered.load_full()
     }

@@ -21,7 +21,7 @@ const DOCUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What a backend serves of its group-version.
+/// The resources that a backend serves of its group-version.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovered {
     /// As in an APIVersionDiscovery.

@@ -11,7 +11,7 @@ const BATCH_MAX: usize = 4096;
 /// How long a broken watch waits before it begins again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// What happened to the objects of a resource.
+/// A change of the objects of a resource.
 #[derive(Default)]
 pub struct Batch {
     /// Whether `set` is everything there is; what is not in it is gone.

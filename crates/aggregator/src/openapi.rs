@@ -26,7 +26,7 @@ const REFERENCE: &str = "$ref";
 const DEFINITIONS: &str = "#/definitions/";
 const PARAMETERS: &str = "#/parameters/";
 
-/// What a backend tells about its group-version in OpenAPI.
+/// The OpenAPI documents of a backend about its group-version.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Specification {
     /// Documents of the third version by name, such as `apis/metrics.k8s.io/v1beta1`, with the URL that is listed.
@@ -112,7 +112,7 @@ async fn fetch_v3(backend: &Backend) -> Result<Option<BTreeMap<String, String>>,
     Ok(Some(documents))
 }
 
-/// What documents about a group-version are called.
+/// The names of documents about a group-version.
 pub fn names_of(version: &GroupVersion) -> Vec<String> {
     match version.group.as_str() {
         "" => vec![format!("api/{}", version.version)],

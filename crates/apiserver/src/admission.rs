@@ -55,7 +55,7 @@ fn policies(catalog: &Catalog, policies: &str, bindings: &str) -> Option<policy:
     Some(policy::Stored { policies: stored(policies)?, bindings: stored(bindings)? })
 }
 
-/// What plugins see of the server.
+/// The server as plugins see it.
 pub struct Host {
     authorizer: Arc<dyn Authorizer>,
     /// Where webhooks find services.

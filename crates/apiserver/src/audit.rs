@@ -61,7 +61,7 @@ pub(crate) const FLAGS: &[Row] = rows! { audit = &mut config.audit, |config, giv
 /// How many events a second are sent, and how many at once, where that is limited and no flag says otherwise.
 const THROTTLE: (f64, u32) = (10.0, 15);
 
-/// What both backends can be told.
+/// Settings that both backends have.
 #[derive(Clone, Debug)]
 struct Delivery {
     mode: Mode,

@@ -38,7 +38,7 @@ pub(crate) const FLAGS: &[Row] = rows! { authorization = &mut config.authorizati
     "authorization-webhook-version" => authorization.legacy().webhook_version = given.last().to_string(),
 };
 
-/// What the flags say.
+/// The settings of the flags of authorization.
 #[derive(Clone, Debug)]
 pub struct AuthorizationConfig {
     /// `--authorization-mode`, in order.

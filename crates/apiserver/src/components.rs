@@ -60,7 +60,7 @@ impl Components {
     }
 }
 
-/// What a component says of itself, or why it says nothing.
+/// The health of a component as it tells it, or why it tells nothing.
 async fn probe(dial: &dyn ForwardClient, port: u16) -> Result<String, String> {
     let (host, path) = ("127.0.0.1".to_string(), "/healthz".to_string());
     let url = quote(&format!("https://{host}:{port}{path}"));

@@ -22,7 +22,7 @@ use crate::serving::Serving;
 use crate::shown_metrics::ShownMetrics;
 use crate::versions::Versions;
 
-/// What a server is started with.
+/// The settings that a server is started with.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where data, keys and certificates are kept.
@@ -71,7 +71,7 @@ pub struct Config {
     /// How long pods tolerate nodes that are not ready, and nodes that cannot be reached, unless they say.
     pub toleration_seconds: (i64, i64),
     pub service_accounts: ServiceAccounts,
-    /// What the program is built from.
+    /// The commit and the compiler that the program is built from.
     pub build: server::Build,
     /// `--version=vX.Y.Z…`: what the server says it is, if not the version it was built as.
     pub reported_version: Option<String>,
@@ -221,7 +221,7 @@ impl Config {
         Ok(features)
     }
 
-    /// What `/version` says.
+    /// The answer of `/version`.
     pub(crate) fn version(&self) -> server::Version {
         let (shown, build) = (self.versions.shown(), self.build.clone());
         server::Version { git_version: self.reported_version.clone().unwrap_or(shown.git_version), build, ..shown }

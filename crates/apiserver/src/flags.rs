@@ -107,7 +107,7 @@ const PARTS: &[&[Row]] = &[
     store::FLAGS,
 ];
 
-/// What `serve` was told.
+/// The settings of `serve`.
 pub struct Serve {
     pub config: Config,
     pub logging: Logging,
@@ -338,7 +338,7 @@ fn read(matches: &ArgMatches, called_as: &str, mut without_effect: Vec<String>) 
     Ok(Serve { config, logging, without_effect, standalone_because })
 }
 
-/// What `--version` asks for.
+/// The form of the version that `--version` asks for.
 pub enum VersionFlag {
     Print,
     /// As a Go struct, for programs.
@@ -399,7 +399,7 @@ fn gates(items: Vec<String>) -> Result<Vec<(String, bool)>, String> {
     items.into_iter().map(pair).collect()
 }
 
-/// What is wrong with a flag's value. Upstream's messages say themselves which flag they are about; ours are told.
+/// The error about a flag's value. Upstream's messages say themselves which flag they are about; ours are told.
 fn about(flag: &Flag, why: String) -> String {
     let is_told = why.contains(flag.name) || UPSTREAMS.iter().any(|begin| why.starts_with(begin));
     if is_told { why } else { format!("--{}: {why}", flag.name) }
@@ -596,7 +596,7 @@ mod tests {
         assert!(parse(&["--standalone=false"]).unwrap().config.disable_admission_plugins.is_empty());
     }
 
-    /// What `--help` says is the default changes nothing when it is given.
+    /// The default that `--help` shows changes nothing when it is given.
     #[test]
     fn the_defaults_in_the_help_are_those_that_hold() {
         let shown = |config: Config| {

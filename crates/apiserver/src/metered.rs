@@ -22,7 +22,7 @@ const SECONDS: &[f64] = &[
 pub struct Timing {
     pub seconds: Histogram,
     pub requests: AtomicU64,
-    /// What the store could not do. A precondition that does not hold is an answer, not an error.
+    /// Failures of the store. A precondition that does not hold is an answer, not an error.
     pub errors: AtomicU64,
     /// Objects that lists have read.
     pub listed: AtomicU64,
@@ -57,7 +57,7 @@ impl Timings {
         self.parts.read().iter().for_each(|((operation, part), timing)| show(operation, part, timing));
     }
 
-    /// What the keys of one resource have in common: a name after the prefix, or two for those under a group and for
+    /// The part that the keys of one resource have in common: a name after the prefix, or two for those under a group and for
     /// the two resources that are called services.
     fn part_of(&self, key: &[u8]) -> String {
         let text = String::from_utf8_lossy(key);
@@ -73,7 +73,7 @@ impl Timings {
 pub struct Metered {
     store: Arc<dyn Store>,
     timings: Arc<Timings>,
-    /// What spans call the store: upstream's `etcd3`, or `embedded`.
+    /// The name of the store in spans: upstream's `etcd3`, or `embedded`.
     engine: &'static str,
 }
 

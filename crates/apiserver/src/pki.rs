@@ -37,7 +37,7 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(12 * 3600);
 /// Certificates are valid from this long before they were made, for clients whose clocks are behind.
 const CLOCK_SKEW_SECONDS: i64 = 300;
 
-/// What is in the `pki` folder.
+/// The files in the `pki` folder.
 #[derive(Clone, Debug)]
 pub struct Pki {
     pub ca: PathBuf,
@@ -46,16 +46,16 @@ pub struct Pki {
     pub serving_key: PathBuf,
     pub admin_cert: PathBuf,
     pub admin_key: PathBuf,
-    /// What of it the server makes and uses; everything else need not be there.
+    /// The files that the server makes and uses; the others need not be there.
     pub own: Own,
     /// The serving certificate if it is not the own one, and the authorities of clients, which usually signed it: what
     /// verifies the server besides the own authority.
     pub given: Vec<PathBuf>,
-    /// What the serving certificate is made out to.
+    /// The names that the serving certificate is made out to.
     hosts: Hosts,
 }
 
-/// What a server was not given, so that its own authority signs it.
+/// The certificates that a server was not given, so that its own authority signs them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Own {
     /// The certificate that the server shows.
@@ -146,7 +146,7 @@ impl Pki {
         self.own.serving || self.own.clients
     }
 
-    /// What clients verify the server's certificate with, in PEM.
+    /// The authority with which clients verify the server's certificate, in PEM.
     pub fn authority(&self) -> Result<String, PkiError> {
         let own = Some(&self.ca).filter(|_| self.is_used());
         let read = |path: &PathBuf| fs::read_to_string(path).map_err(|error| PkiError::Read(path.clone(), error));

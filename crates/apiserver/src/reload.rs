@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// When contents that could not be put to use are tried again, as upstream does.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// What became of new contents.
+/// The outcome of new contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// They are in use, or can never be used: nothing happens until the file changes.
@@ -45,7 +45,7 @@ pub async fn run(path: PathBuf, known: Vec<u8>, mut target: impl Reload) {
 
 struct Following {
     settled: Vec<u8>,
-    /// What was tried last without success, None for a file that could not be read, and when.
+    /// The contents that were tried last without success, None for a file that could not be read, and when.
     failed: Option<(Option<Vec<u8>>, Instant)>,
 }
 

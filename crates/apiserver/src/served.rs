@@ -17,7 +17,7 @@ pub(crate) struct Served {
     runtime: Vec<(String, bool)>,
     /// Versions that are served because an older one is: `--emulation-forward-compatible`.
     implied: HashSet<GroupVersion>,
-    /// What the emulated version does not have yet.
+    /// Versions and resources that the emulated version does not have yet.
     absent: HashSet<GroupVersionResource>,
 }
 
@@ -83,7 +83,7 @@ impl Served {
         Ok(())
     }
 
-    /// What `--runtime-config` says about a version: its own name first, then the sweeping settings.
+    /// The setting of `--runtime-config` for a version: its own name first, then the sweeping settings.
     fn is_enabled(&self, version: &GroupVersion, default: bool) -> bool {
         let stage = match () {
             () if version.version.contains("alpha") => "api/alpha",

@@ -114,7 +114,7 @@ impl Config {
         owner(&Pki::at(&self.data_dir.join("pki")).ca_key).is_some_and(|uid| uid == us || uid == 0)
     }
 
-    /// What the server's own authority signs.
+    /// The certificates that the server's own authority signs.
     pub(crate) fn own_pki(&self) -> Own {
         if !self.listens {
             return Own::default();

@@ -78,7 +78,7 @@ pub struct StoreConfig {
     pub etcd_cafile: Option<PathBuf>,
     pub etcd_certfile: Option<PathBuf>,
     pub etcd_keyfile: Option<PathBuf>,
-    /// What all keys begin with.
+    /// The beginning of all keys.
     pub prefix: String,
     pub compaction_interval: Duration,
     /// How many bytes all objects in the embedded store may have; None for any number.
@@ -184,10 +184,10 @@ fn encoding(media_type: &str) -> Result<StoredEncoding, String> {
 pub(crate) struct OpenedStore {
     pub store: Arc<dyn Store>,
     encryption: Option<Arc<Encryption>>,
-    /// What the store is made of: the one for everything, then those that some resources have for themselves.
+    /// The engines of the store: the one for everything, then those that some resources have for themselves.
     clusters: Vec<Cluster>,
     background: Vec<Box<dyn Send + Sync>>,
-    /// What records the changes, if a history is kept.
+    /// Records the changes, if a history is kept.
     pub history: Option<Arc<::history::Recorder>>,
     /// Whether it was opened here, and is closed here.
     pub is_own: bool,

@@ -22,7 +22,7 @@ pub struct Auditor {
     clock: Arc<dyn Clock>,
 }
 
-/// What an event says about a request before it is served.
+/// The facts about a request before it is served.
 pub struct Request<'a> {
     pub info: &'a RequestInfo,
     pub user: &'a User,

@@ -34,7 +34,7 @@ pub struct Backend {
     batches: Option<Batches>,
 }
 
-/// What a file or a webhook does with events.
+/// Stores or sends events: a file or a webhook.
 trait Output: Send + Sync + 'static {
     /// Its name in metrics.
     fn name(&self) -> &'static str;

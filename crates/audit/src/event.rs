@@ -33,7 +33,7 @@ impl Stage {
     }
 }
 
-/// What is known about a request at one stage.
+/// The event of a request at one stage.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub level: Level,

@@ -33,7 +33,7 @@ impl Level {
     }
 }
 
-/// What the policy says about one request.
+/// The policy's decision about one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub level: Level,
@@ -126,7 +126,7 @@ impl Policy {
         if rules.is_empty() { Err(PolicyError::NoRules) } else { Ok(Policy { rules }) }
     }
 
-    /// What is recorded of this request; None for nothing.
+    /// The level and stages at which this request is recorded; None for none.
     pub fn evaluate(&self, info: &RequestInfo, user: &User) -> Option<Decision> {
         let (_, decision) = self.rule_for(info, user)?;
         (decision.level > Level::None).then_some(decision)

@@ -58,7 +58,7 @@ const HEADERS: [&str; 5] = [
 const CLIENTS: &str = "client-ca-file";
 const PROXIES: &str = "requestheader-client-ca-file";
 
-/// What is published and what should be, together.
+/// The published data together with the data that should be.
 fn combined(existing: &Value, how: &BTreeMap<String, String>, now: i64) -> Result<Value, Status> {
     let both = |key: &str| [existing.str_at(&[key]), how.get(key).map_or("", String::as_str)];
     let mut data = Value::map();

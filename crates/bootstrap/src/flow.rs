@@ -26,7 +26,7 @@ pub async fn revise(api: &Snapshot, storage: &ResourceStorage, existing: &Value,
     }
 }
 
-/// What becomes of an existing object; None if it stays as it is.
+/// An existing object as it should be; None if it stays as it is.
 fn revised(existing: &Value, wanted: &Value, differ: impl Fn(&Value, &Value) -> bool) -> Option<Value> {
     let noted = existing.annotation(AUTOUPDATE).and_then(parse_bool);
     // Without a note, the spec is the server's as long as it has never changed.
@@ -74,7 +74,7 @@ pub async fn remove_unwanted(api: &Arc<Api>) -> Result<(), Status> {
     Ok(())
 }
 
-/// What Go's `strconv.ParseBool` takes.
+/// The texts that Go's `strconv.ParseBool` takes.
 fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -53,7 +53,7 @@ pub fn all(catalog: &Catalog, aggregator: Option<&Aggregator>) -> Document {
     document(groups::served(catalog, aggregator).into_iter().map(describe).collect())
 }
 
-/// What a backend serves; without resources if it could not be asked.
+/// The resources of a backend; none if it could not be asked.
 fn describe_remote(version: &GroupVersion, discovered: Option<Arc<Discovered>>) -> Value {
     let discovered = discovered.unwrap_or_default();
     let freshness = if discovered.current { "Current" } else { "Stale" };

@@ -36,7 +36,7 @@ struct Shared {
     latest: ArcSwapOption<DiscoverySnapshot>,
 }
 
-/// What was made of one catalog. It does not keep the catalog, so that the resources of an old one are dropped.
+/// The documents that were made of one catalog. It does not keep the catalog, so that the resources of an old one are dropped.
 struct DiscoverySnapshot {
     catalog: Weak<Catalog>,
     /// That of the aggregator.

@@ -49,7 +49,7 @@ pub struct Document {
     of: Of,
     /// Documents of other API servers that this one is made of, or that are merged into it.
     others: Vec<Arc<Value>>,
-    /// What it was made for, to see whether it still holds.
+    /// The resources that it was made for, to see whether it still holds.
     resources: Vec<Weak<Resource>>,
     etag: OnceLock<String>,
     json: OnceLock<Bytes>,

@@ -17,7 +17,7 @@ pub struct FlowSchema {
     pub rules: Vec<Rule>,
 }
 
-/// What tells the flows of one schema apart.
+/// The distinguisher of the flows of one schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distinguisher {
     #[default]

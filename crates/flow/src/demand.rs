@@ -34,7 +34,7 @@ impl Integrator {
         self.changed = now;
     }
 
-    /// What was observed since the last reset.
+    /// The observations since the last reset.
     fn reset(&mut self, now: Instant) -> Observation {
         self.advance(now);
         let seconds = now.saturating_duration_since(self.since).as_secs_f64();

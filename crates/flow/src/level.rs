@@ -161,7 +161,7 @@ impl Level {
         bounds
     }
 
-    /// What this level asks for in the next division of seats.
+    /// The seats that this level asks for in the next division.
     pub fn claim(&self, now: Instant) -> Claim {
         let mut state = self.state.lock();
         let state = &mut *state;

@@ -44,7 +44,7 @@ pub struct Claim {
 /// The current limits of all levels, in the order of the claims, and the fair fraction of their targets.
 pub struct Division {
     pub limits: Vec<usize>,
-    /// What each level aims at; the lower bound of exempt ones.
+    /// The seats that each level aims at; the lower bound of exempt ones.
     pub targets: Vec<f64>,
     pub fair_fraction: f64,
 }

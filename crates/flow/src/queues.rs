@@ -109,7 +109,7 @@ impl Queue {
     }
 }
 
-/// What a level does with requests.
+/// How a level treats requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     Exempt,
@@ -117,7 +117,7 @@ pub enum Discipline {
     Queue { dealer: Dealer, queues: usize, length_limit: usize },
 }
 
-/// What becomes of a request that has just arrived.
+/// The outcome for a request that has just arrived.
 pub enum Arrival {
     Starts(Ticket),
     Waits(Ticket, oneshot::Receiver<Ticket>),

@@ -43,7 +43,7 @@ struct State {
     levels: Vec<Option<TurnPlace>>,
 }
 
-/// What is known of a level.
+/// A level in the order of turns.
 struct TurnPlace {
     level: Weak<Level>,
     /// Whether requests of the level have seats and wait for a turn.

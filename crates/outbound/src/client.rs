@@ -242,7 +242,7 @@ fn from_hyper(error: &legacy::Error) -> Error {
     Error::Exchange(error.to_string())
 }
 
-/// What Go's transport says about a connection that failed in use.
+/// The text of Go's transport about a connection that failed in use.
 fn exchange_error(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
         return "EOF".into();

@@ -165,7 +165,7 @@ fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// What Go says about a connection that broke. TLS errors arrive as errors of the connection.
+/// Go's text about a connection that broke. TLS errors arrive as errors of the connection.
 pub(crate) fn io_error(error: &io::Error) -> String {
     match tls_error(error) {
         Some(rustls::Error::General(text)) => text.clone(),

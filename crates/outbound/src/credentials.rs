@@ -17,7 +17,7 @@ use crate::roots::Reloaded;
 /// How often client-go looks whether a token file has changed.
 const TOKEN_FILE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What a client shows to servers. Without any of these it is anonymous.
+/// The credentials that a client shows to servers. Without any of these it is anonymous.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Credentials {
     pub certificate: Option<Certificate>,

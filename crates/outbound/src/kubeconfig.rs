@@ -17,7 +17,7 @@ pub struct Kubeconfig {
     users: BTreeMap<String, Value>,
     contexts: BTreeMap<String, Value>,
     current: String,
-    /// What paths in the file are relative to.
+    /// The folder that paths in the file are relative to.
     folder: PathBuf,
 }
 

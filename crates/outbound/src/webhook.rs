@@ -27,7 +27,7 @@ pub struct Webhooks {
     clients: Mutex<Clients>,
 }
 
-/// What all webhooks of a server share.
+/// The settings that all webhooks of a server share.
 pub struct WebhookOptions {
     /// The server's credentials by target.
     pub kubeconfig: Kubeconfig,
@@ -116,7 +116,7 @@ impl WebhookTarget {
         self.host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
     }
 
-    /// What a kubeconfig calls it.
+    /// Its name in a kubeconfig.
     fn name(&self) -> String {
         Address { host: self.host.clone(), port: self.port }.to_string()
     }

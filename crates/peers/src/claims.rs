@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// How long a group-version is still left out after its last object was deleted.
 const GRACE: Duration = Duration::from_secs(5 * 60);
 
-/// What is claimed now, and what was until recently.
+/// The group-versions that are claimed now, and those that were until recently.
 #[derive(Default)]
 pub struct Claims {
     /// By resource and name of the object.

@@ -59,7 +59,7 @@ pub struct PeerSettings {
     pub dial: Arc<dyn Dial>,
 }
 
-/// What one peer serves.
+/// The resources that one peer serves.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     pub resources: HashSet<GroupVersionResource>,
@@ -78,7 +78,7 @@ pub struct Peers {
     holders: Mutex<BTreeMap<String, String>>,
     claims: Mutex<Claims>,
     discovered: ArcSwap<BTreeMap<String, Arc<Peer>>>,
-    /// What was discovered, without what this server knows from the store.
+    /// The discovered resources, without those that this server knows from the store.
     served: ArcSwap<BTreeMap<String, Arc<Peer>>>,
     /// Counts changes of `served`.
     generation: AtomicU64,

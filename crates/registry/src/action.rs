@@ -22,12 +22,13 @@ pub trait Action: Send + Sync + 'static {
     async fn create(&self, call: ActionCall<'_>) -> Result<Value, Status>;
 }
 
-/// What an action works with.
+/// The request that an action carries out.
 pub struct ActionCall<'a> {
+    /// The request.
     pub cx: Context<'a>,
     /// The object the action is about; "" for resources that are actions themselves.
     pub name: &'a str,
-    /// What was sent, in the version of the request, with defaults, after mutating admission.
+    /// The object that was sent, in the version of the request, with defaults, after mutating admission.
     pub body: Value,
     /// What [`Action::check`] has found that it is about, and the rest needs.
     pub about: Value,

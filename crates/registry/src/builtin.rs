@@ -16,11 +16,13 @@ use crate::catalog::{Catalog, Column, Convert, Deprecation, Resource, Subresourc
 use crate::strategy::Generic;
 use crate::{Describer, Form, Lifecycle, ResourceStorage, SealedCodec, StoredCodec, Strategy, Withdrawn};
 
-/// What the built-in catalog is made of besides the table.
+/// The parts that the built-in catalog is made of besides the table.
 pub struct Setup {
+    /// Where objects are stored.
     pub store: Arc<dyn Store>,
     /// `/registry` unless told otherwise.
     pub prefix: String,
+    /// Bounds the memory of other encodings in all caches together.
     pub budget: Arc<Budget>,
     /// (group, resource) → strategy.
     pub strategies: HashMap<(&'static str, &'static str), Arc<dyn Strategy>>,

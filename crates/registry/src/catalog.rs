@@ -61,21 +61,21 @@ pub struct Resource {
     pub columns: Vec<Column>,
     /// None for resources that are answered, not stored: reviews, bindings.
     pub storage: Option<Arc<ResourceStorage>>,
-    /// What reads show, where nothing is stored.
+    /// Makes the objects that reads show, where nothing is stored.
     pub report: Option<Arc<dyn Report>>,
-    /// What a POST does, where it does not store.
+    /// Carries out a POST, where it does not store.
     pub action: Option<Arc<dyn Action>>,
     /// For a version or kind that is on its way out.
     pub deprecation: Option<Deprecation>,
     /// How this version differs from the stored one; None if they are the same but for the name.
     pub conversion: Option<Arc<dyn Convert>>,
-    /// What the definition of a custom resource says; None for built-in ones.
+    /// The definition of a custom resource; None for built-in ones.
     pub definition: Option<Arc<Definition>>,
     /// Set when the resource leaves the catalog, or is replaced in it.
     pub withdrawn: Withdrawn,
 }
 
-/// What users of something old should know.
+/// A warning for users of something old.
 #[derive(Clone, Debug)]
 pub struct Deprecation {
     /// The warning that every request to it gets.

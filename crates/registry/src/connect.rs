@@ -24,19 +24,20 @@ pub trait Connect: Send + Sync + 'static {
     }
 }
 
-/// What goes over a connection.
+/// The kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     /// A GET whose answer is a container's log. It is not a CONNECT, so admission does not see it.
     Log,
     /// exec and attach: the streams of a command.
     RemoteCommand,
+    /// Connections to ports of a pod.
     PortForward,
     /// The client's request, passed on as it is.
     Proxy,
 }
 
-/// What a connection is asked for with.
+/// The request for a connection.
 pub struct ConnectCall<'a> {
     /// The request.
     pub cx: Context<'a>,

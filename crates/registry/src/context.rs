@@ -12,9 +12,11 @@ use crate::{Catalog, Features};
 /// Passed to every strategy hook. It holds everything that would otherwise be a global.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
+    /// The time that objects are stamped with.
     pub now: Timestamp,
     /// For uids and generated names, and to pick one of several.
     pub randomness: &'a dyn Randomness,
+    /// The user of the request.
     pub user: &'a User,
     /// "" for cluster-scoped requests.
     pub namespace: &'a str,
@@ -26,17 +28,20 @@ pub struct Context<'a> {
     pub subresource: &'a str,
     /// The request's verb, `update` or `patch`; "" where the server acts for itself.
     pub verb: &'a str,
+    /// Whether nothing is stored.
     pub dry_run: bool,
+    /// The feature gates.
     pub features: &'a Features,
-    /// What the server served when the request began.
+    /// The resources that were served when the request began.
     pub catalog: &'a Catalog,
+    /// Finds other objects.
     pub lookup: &'a dyn Lookup,
     /// Where warnings go; None where the server acts for itself and nobody is warned.
     pub warnings: Option<&'a Warnings>,
 }
 
 impl<'a> Context<'a> {
-    /// What the server does for itself, in no namespace and looking at no other object.
+    /// A write that the server makes for itself, in no namespace and looking at no other object.
     pub fn of_server(now: Timestamp, user: &'a User, features: &'a Features) -> Context<'a> {
         Context {
             now,
@@ -68,16 +73,18 @@ impl<'a> Context<'a> {
 pub struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
+    /// Adds warnings after those that there are.
     pub fn add(&self, warnings: impl IntoIterator<Item = String>) {
         self.0.lock().extend(warnings);
     }
 
+    /// Removes and returns all warnings.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock())
     }
 }
 
-/// What strategies may ask of the rest of the server.
+/// The questions that strategies may ask the rest of the server.
 #[async_trait]
 pub trait Lookup: Send + Sync {
     /// Reads another object from the cache: as current as a list without resourceVersion, in the storage version.

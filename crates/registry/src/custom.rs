@@ -14,7 +14,7 @@ use schema::Schema;
 pub use embedded::{At, coerce as coerce_embedded, validate as validate_embedded};
 pub use scale::ScalePaths;
 
-/// What a definition says about one version of a custom resource.
+/// The definition of one version of a custom resource.
 pub struct Definition {
     /// Reads the `openAPIV3Schema` as it was written; null if there is none.
     pub openapi: Box<dyn Fn() -> Value + Send + Sync>,

@@ -18,7 +18,7 @@ pub const UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a deletion did.
+/// The outcome of a deletion.
 #[derive(Debug)]
 pub struct Deleted {
     /// The object as it was last, in the storage version.
@@ -36,7 +36,7 @@ pub struct Removal<'a> {
     name: &'a str,
     /// A DeleteOptions object.
     options: &'a Value,
-    /// What is stored, as far as is known.
+    /// The stored object, as far as it is known.
     stored: Option<Arc<Object>>,
 }
 

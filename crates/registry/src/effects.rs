@@ -5,7 +5,7 @@ use object::{Cursor, Errors, Value};
 
 use crate::{Context, Error};
 
-/// What the few kinds do that need more than the object of a write: allocate addresses, reserve ports, ask for other rights.
+/// The effects of the few kinds that need more than the object of a write: allocate addresses, reserve ports, ask for other rights.
 #[async_trait]
 pub trait Effects: Send + Sync {
     /// What the author may not ask for in a new object, after it was prepared. These errors come first.

@@ -9,42 +9,65 @@ pub enum Error {
     Refused(Status),
     /// The object breaks rules of its kind.
     Invalid {
+        /// The kind.
         kind: GroupKind,
+        /// The object's name.
         name: String,
+        /// The broken rules.
         errors: Errors,
     },
+    /// There is no such object.
     NotFound {
+        /// The resource.
         resource: GroupResource,
+        /// The name that was asked for.
         name: String,
     },
+    /// The name of a new object is taken.
     AlreadyExists {
+        /// The resource.
         resource: GroupResource,
+        /// The name.
         name: String,
+        /// By what it is taken.
         taken: Taken,
     },
     /// The object is not in the state that the request is about.
     Conflict {
+        /// The resource.
         resource: GroupResource,
+        /// The object's name.
         name: String,
+        /// The precondition that does not hold.
         why: String,
     },
     /// The object is stored but cannot be read; `key` is as upstream's messages show it.
     Unreadable {
+        /// Its key in the store.
         key: String,
+        /// Why it cannot be read.
         why: Unreadable,
     },
     /// An object that cannot be read would be changed, or errors do not name such objects.
     Unnamed(Unreadable),
-    /// The cache or the store did not do what `verb` needs.
+    /// The cache did not do what `verb` needs.
     Read {
+        /// The cache's error.
         error: cache::Error,
+        /// The resource.
         resource: GroupResource,
+        /// The verb of the request.
         verb: &'static str,
     },
+    /// The store did not do what `verb` needs.
     Store {
+        /// The store's error.
         error: storage::Error,
+        /// The resource.
         resource: GroupResource,
+        /// The verb of the request.
         verb: &'static str,
+        /// The object's name.
         name: String,
     },
     /// Any other failure: upstream passes on its text.
@@ -54,6 +77,7 @@ pub enum Error {
 /// By what a name is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
+    /// By an object that stays.
     ByObject,
     /// By an object that is being deleted.
     ByDeleted,
@@ -71,6 +95,7 @@ pub enum Unreadable {
 }
 
 impl Error {
+    /// The reason in the Status that is made of this error.
     pub fn reason(&self) -> Reason {
         match self {
             Error::Refused(status) => status.reason.clone(),

@@ -7,7 +7,7 @@ use object::{Str, Value, names};
 /// Paths of fields, such as `["metadata", "labels"]`.
 pub type Paths = &'static [&'static [&'static str]];
 
-/// What is true of all objects of a kind. A kind's row begins with [`Facts::WITH_STATUS`] or [`Facts::WITHOUT_STATUS`] and says
+/// The facts about all objects of a kind. A kind's row begins with [`Facts::WITH_STATUS`] or [`Facts::WITHOUT_STATUS`] and says
 /// what differs.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
@@ -60,7 +60,7 @@ pub struct Facts {
     pub deletion: Deletion,
     /// Whether a deleted object without finalizers may go; namespaces have finalizers of their own in their spec.
     pub may_finish: fn(&Value) -> bool,
-    /// What happens to dependents when a deletion does not say.
+    /// The fate of dependents when a deletion does not say.
     pub garbage_collection: GarbageCollection,
     /// What to warn about when a deletion does not say what happens to dependents, be it refused or not.
     pub undecided_warning: Option<&'static str>,
@@ -198,7 +198,7 @@ pub enum Deletion {
     Marked(fn(&mut Value)),
 }
 
-/// What happens to dependents of a deleted object.
+/// The fate of dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GarbageCollection {
     /// They are deleted once their owner is gone.

@@ -14,7 +14,7 @@ use crate::{Error, ResourceStorage, Unreadable};
 /// No more objects are converted at once, nor of more bytes: what a webhook answers is in memory until it was encoded.
 const BATCH_OBJECTS_MAX: usize = 500;
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
-/// What an encrypted value begins with, whatever it is encrypted with.
+/// The beginning of an encrypted value, whatever it is encrypted with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 /// Converted objects are kept beside the encodings that clients get, under keys that have this bit.
 const CONVERTED_KEY: u64 = 1 << 63;

@@ -5,7 +5,7 @@ use tokio::runtime::Handle;
 use crate::write::Attempt;
 use crate::{Error, Undo};
 
-/// What was reserved for a write. It is given back unless the write is stored, also when the write panics or is dropped.
+/// The resources that were reserved for a write. It is given back unless the write is stored, also when the write panics or is dropped.
 pub(crate) struct Reserved {
     undo: Option<Box<dyn Undo>>,
     /// Whether the store may have the write already.

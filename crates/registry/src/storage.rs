@@ -15,13 +15,19 @@ use crate::{Error, ListCondition, Pace, Readable, SealedCodec, Shard, Strategy, 
 pub struct ResourceStorage {
     /// Tells storages apart, also those that follow one another for one resource with another schema.
     pub id: u64,
+    /// The resource.
     pub resource: GroupResource,
     /// The kind in the version that is stored.
     pub kind: GroupVersionKind,
+    /// Whether objects live in namespaces.
     pub namespaced: bool,
+    /// The rules of the kind.
     pub strategy: Arc<dyn Strategy>,
+    /// Reads and writes the stored bytes.
     pub codec: SealedCodec,
+    /// Where writes go.
     pub store: Arc<dyn Store>,
+    /// Follows the store; reads come from it.
     pub cache: Arc<Cache>,
     /// All keys begin with it: `/registry/pods/`.
     pub prefix: String,
@@ -49,6 +55,7 @@ impl ResourceStorage {
         Arc::new(ResourceStorage { resource: resource.clone(), ..(*self).clone() })
     }
 
+    /// The key of an object.
     pub fn key(&self, namespace: &str, name: &str) -> Key {
         let key = match (self.namespaced, namespace) {
             (true, namespace) => format!("{}{namespace}/{name}", self.prefix),
@@ -217,14 +224,17 @@ impl ResourceStorage {
         Ok(all)
     }
 
+    /// The error for an object that is not there.
     pub fn not_found(&self, name: &str) -> Error {
         Error::NotFound { resource: self.resource.clone(), name: name.to_string() }
     }
 
+    /// The error for a failure of the cache.
     pub fn read_failed(&self, error: cache::Error, verb: &'static str) -> Error {
         Error::Read { error, resource: self.resource.clone(), verb }
     }
 
+    /// The error for a failure of the store.
     pub fn store_failed(&self, error: storage::Error, verb: &'static str, name: &str) -> Error {
         Error::Store { error, resource: self.resource.clone(), verb, name: name.to_string() }
     }
@@ -254,6 +264,7 @@ impl Describe for Describer {
 }
 
 impl Describer {
+    /// Describes the objects that a codec reads by the rules of their kind.
     pub fn new(strategy: Arc<dyn Strategy>, codec: SealedCodec) -> Describer {
         let mut paths =
             object::strs!["metadata.namespace", "metadata.name", "metadata.uid", "metadata.labels"].to_vec();
@@ -267,7 +278,7 @@ pub(crate) fn text_at(object: &Value, path: &str) -> Str {
     value.as_str().unwrap_or("").into()
 }
 
-/// What selectors look at.
+/// The parts of an object that selectors look at.
 fn header(strategy: &dyn Strategy, object: &Value) -> Header {
     let fields = strategy.selectable_fields();
     Header {
@@ -283,14 +294,18 @@ fn header(strategy: &dyn Strategy, object: &Value) -> Header {
 /// Which objects a list or watch is about.
 #[derive(Clone, Debug)]
 pub struct Filter {
+    /// The label selector.
     pub labels: labels::Selector,
+    /// The field selector.
     pub fields: object::fields::Selector,
+    /// The shard selector.
     pub shard: Option<Shard>,
     /// Looked at in this order, and only where everything else fits.
     pub conditions: Vec<Arc<dyn ListCondition>>,
 }
 
 impl Filter {
+    /// Lets every object through.
     pub fn everything() -> Filter {
         Filter {
             labels: labels::Selector::everything(),
@@ -300,6 +315,7 @@ impl Filter {
         }
     }
 
+    /// Whether every object gets through.
     pub fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.shard.is_none() && self.conditions.is_empty()
     }

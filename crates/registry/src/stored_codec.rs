@@ -16,7 +16,7 @@ pub trait StoredCodec: Send + Sync + 'static {
     /// Decodes, converts to the codec's version if the bytes are of another one and no webhook does that, and applies defaults.
     fn decode(&self, bytes: &Bytes) -> Result<Value, String>;
 
-    /// What decoding gives after an object was encoded, where that is known without doing it.
+    /// The object as decoding would give it after it was encoded, where that is known without doing it.
     fn as_decoded(&self, _object: Value) -> Option<Value> {
         None
     }
@@ -63,6 +63,7 @@ pub trait StoredCodec: Send + Sync + 'static {
 pub struct SealedCodec(pub(crate) Arc<dyn StoredCodec>);
 
 impl SealedCodec {
+    /// Lets other crates use a codec.
     pub fn new(codec: impl StoredCodec) -> SealedCodec {
         SealedCodec(Arc::new(codec))
     }

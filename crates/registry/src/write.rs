@@ -28,12 +28,14 @@ use crate::error::storage_error;
 use crate::reserved::Reserved;
 use crate::{Context, Error, ResourceStorage};
 
-/// What an update may do and must find.
+/// The preconditions and the rules of an update.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateOptions {
     /// Create the object if it does not exist, whatever the strategy says: server-side apply does.
     pub create: bool,
+    /// The uid that the object must have.
     pub uid: Option<String>,
+    /// The resourceVersion that the object must have.
     pub resource_version: Option<String>,
     /// The kind's own rules for the part that is being written.
     pub scope: UpdateScope,
@@ -50,8 +52,10 @@ impl UpdateOptions {
 /// Which rules an update goes by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UpdateScope {
+    /// Those of the object itself.
     #[default]
     Object,
+    /// Those of its status.
     Status,
     /// Another view on the object: ephemeralcontainers, resize, approval, finalize.
     Subresource,
@@ -59,11 +63,12 @@ pub enum UpdateScope {
     Other,
 }
 
-/// What a write did.
+/// The outcome of a write.
 #[derive(Debug)]
 pub struct Outcome {
     /// The object as it is now (as it was, where the last finalizer was removed), in the storage version.
     pub object: Value,
+    /// Whether the object is new.
     pub created: bool,
 }
 
@@ -86,7 +91,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// What validating admission is asked about.
+    /// The object that validating admission is asked about.
     pub fn object(&self) -> &Value {
         &self.object
     }
@@ -105,7 +110,7 @@ pub struct Write<'a> {
     pub(crate) cx: &'a Context<'a>,
     pub(crate) name: &'a str,
     pub(crate) options: &'a UpdateOptions,
-    /// What is stored, as far as is known.
+    /// The stored object, as far as it is known.
     pub(crate) stored: Option<Arc<Object>>,
 }
 

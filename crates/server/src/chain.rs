@@ -48,7 +48,7 @@ const REMOVED_RELEASE: &str = "k8s.io/removed-release";
 
 static AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// What goes back over the connection.
+/// The response as it goes over the connection.
 pub type HttpResponse = Response<UnsyncBoxBody<Bytes, rest::Aborted>>;
 
 /// Everything a request can need.
@@ -104,7 +104,7 @@ struct Passing<'a, C = Box<Call>> {
     upgrade: Option<OnUpgrade>,
     /// Whether a page sent it that may: `--cors-allowed-origins`.
     from_allowed_page: bool,
-    /// What the client is warned about because of its credential.
+    /// Warnings for the client because of its credential.
     warnings: Vec<String>,
     /// How priority and fairness classified it.
     admission: Option<Arc<flow::Admission>>,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 pub use meters::ImpersonationMeters;
 
-/// What the names of all headers of impersonation begin with.
+/// The beginning of the names of all headers of impersonation.
 const PREFIX: &str = "impersonate-";
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -186,7 +186,7 @@ struct Check<'a> {
     authorizer: &'a dyn Authorizer,
     meters: &'a ImpersonationMeters,
     mode: &'a ImpersonationMode,
-    /// What the requestor wants to do as the other user.
+    /// The request as the other user would make it.
     request: Access<'a>,
     /// The requestor as the authorizer sees it.
     requestor: User,

@@ -73,7 +73,7 @@ pub struct Receiving<B> {
     /// None for users who are never refused.
     account: Option<Account>,
     seat: Option<Seat>,
-    /// What arrived before the request had its seat.
+    /// The bytes that arrived before the request had its seat.
     ahead: VecDeque<Result<Frame<Bytes>, Status>>,
     /// Nothing more arrives.
     ended: bool,

@@ -96,7 +96,7 @@ impl Seats {
     }
 }
 
-/// What the number of seats of a list or watch depends on.
+/// The facts that the number of seats of a list or watch depends on.
 pub fn list_cost<'a>(catalog: &Catalog, call: &'a Call) -> (flow::ListOptions<'a>, Option<flow::ObjectStats>) {
     let info = &call.info;
     let value = |name: &str| call.query(name).unwrap_or("");

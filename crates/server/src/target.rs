@@ -56,7 +56,7 @@ enum Protocol {
     Other,
 }
 
-/// What to do with bytes that arrived.
+/// How bytes that arrived are read on.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Unchanged,

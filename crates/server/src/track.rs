@@ -32,7 +32,7 @@ const HANDED_OVER_BYTES: usize = 64 * 1024;
 /// at all does not notice that one stream was reset.
 const RESET_GRACE: Duration = Duration::from_secs(5);
 
-/// What a request holds until its response was sent or given up.
+/// The parts that a request holds until its response was sent or given up.
 pub struct Tracked {
     pub series: Option<Arc<Series>>,
     pub began: Instant,
@@ -175,7 +175,7 @@ struct Sending {
     deadline: Option<tokio::task::JoinHandle<()>>,
 }
 
-/// What is still to be sent.
+/// The bytes that are still to be sent.
 struct Rest {
     /// None after the deadline.
     chunks: Option<Chunks>,

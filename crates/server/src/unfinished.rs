@@ -55,7 +55,7 @@ impl Unfinished {
     }
 }
 
-/// What one body adds to the bytes of its user, until it is dropped.
+/// The bytes that one body adds to those of its user, until it is dropped.
 pub struct Account(Share<Arc<str>>);
 
 impl Account {

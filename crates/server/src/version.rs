@@ -3,7 +3,7 @@
 use object::Timestamp;
 use object::timestamp::Time;
 
-/// What the server says it is: a Kubernetes version that clients can compare with, and ours in the build metadata.
+/// The server's version: a Kubernetes version that clients can compare with, and ours in the build metadata.
 #[derive(Clone, Debug)]
 pub struct Version {
     pub git_version: String,
@@ -14,7 +14,7 @@ pub struct Version {
     pub build: Build,
 }
 
-/// What the program is built from.
+/// The commit and the compiler that the program is built from.
 #[derive(Clone, Debug)]
 pub struct Build {
     /// "" if it is not known.

@@ -202,7 +202,7 @@ async fn elect_all(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What to do next about one lease.
+/// The next step for one lease.
 #[derive(Debug, PartialEq)]
 enum Step {
     Nothing,

@@ -11,7 +11,7 @@ use rest::client::{Client, Collection, Failure, decode};
 
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What happened to a collection. Objects carry their metadata only.
+/// A change of a collection. Objects carry their metadata only.
 pub enum Delta {
     /// Everything there is; what is not in it is gone.
     Listed(Vec<Value>),

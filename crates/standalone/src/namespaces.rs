@@ -120,7 +120,7 @@ async fn remove_all(client: &Client, collection: &Collection, at_once: bool) -> 
     Ok(std::mem::take(list.slot(&["items"]).make_list()))
 }
 
-/// What is left, as conditions of the namespace.
+/// The conditions of a namespace that say which objects are left.
 async fn report(client: &Client, item: &Item, mut namespace: Value, remains: &Remains) -> Result<(), Failure> {
     let now = object::timestamp::Time(client.api.clock.now()).to_string();
     let existing = namespace.slot(&["status", "conditions"]).make_list();

@@ -78,7 +78,7 @@ async fn settle(client: &Client, name: &str) -> Result<(), Failure> {
     }
 }
 
-/// What is wrong with the types of a policy's validations and their messages.
+/// The type errors in a policy's validations and their messages.
 fn warnings(policy: &Value, catalog: &Catalog) -> Vec<Value> {
     let types = Types::of(policy, catalog);
     let mut warnings = Vec::new();
@@ -125,7 +125,7 @@ impl Types {
         }
     }
 
-    /// What is wrong with an expression, for every type of object that it can get; "" if nothing is.
+    /// The type errors in an expression, for every type of object that it can get; "" if there are none.
     fn check(&self, text: &str) -> String {
         let mut messages = Vec::new();
         for (kind, object) in &self.objects {

@@ -30,10 +30,10 @@ const LEASE_PAUSE: Duration = Duration::from_millis(100);
 const TRIES: usize = 3;
 const CONDITION: &str = "AllEncodingVersionsEqual";
 
-/// What this server stores, and how far it has told the others.
+/// The versions that this server stores, and how far it has told the others.
 pub struct StorageVersions {
     resources: Vec<Stored>,
-    /// What is not written yet, with the last error if there was one.
+    /// The versions that are not written yet, with the last error if there was one.
     pending: Mutex<BTreeMap<GroupResource, Option<String>>>,
     is_complete: AtomicBool,
     completed: Notify,

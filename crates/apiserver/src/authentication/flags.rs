@@ -42,7 +42,7 @@ pub(crate) const FLAGS: &[Row] = rows! { authentication = &mut config.authentica
     "requestheader-username-headers" => authentication.request_header.given.names = given.list().collect(),
 };
 
-/// What the flags say, with kube-apiserver's defaults.
+/// The settings of the flags of authentication, with kube-apiserver's defaults.
 #[derive(Clone, Debug)]
 pub struct AuthenticationConfig {
     pub config_file: Option<PathBuf>,

@@ -28,7 +28,7 @@ pub struct Trust {
     proxy_file: Option<PathBuf>,
     /// The files' contents that are in use.
     bundles: watch::Sender<Bundles>,
-    /// What extension servers are told about the headers of front proxies.
+    /// The headers of front proxies, as extension servers are told.
     headers: BTreeMap<String, String>,
 }
 
@@ -75,7 +75,7 @@ impl Trust {
         Ok(named)
     }
 
-    /// What extension servers are told: whose certificates are believed, and in which headers front proxies name users.
+    /// The config map's data for extension servers: whose certificates are believed, and in which headers front proxies name users.
     pub fn published(&self) -> BTreeMap<String, String> {
         let bundles = self.bundles.borrow();
         let text = |bundle: &[u8]| String::from_utf8_lossy(bundle).into_owned();
@@ -188,7 +188,7 @@ fn published_headers(given: &UserHeaders, allowed_names: &[String]) -> BTreeMap<
     data
 }
 
-/// What upstream calls the two files in errors.
+/// Upstream's names for the two files in errors.
 const CLIENTS: &str = "client-ca-bundle";
 const PROXIES: &str = "request-header";
 

@@ -42,7 +42,7 @@ pub struct Profiling {
     command_line: Vec<String>,
 }
 
-/// What is sent back.
+/// The answer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page {
     pub code: StatusCode,

@@ -26,7 +26,7 @@ pub struct Recorder {
     series: Mutex<HashMap<Key, Series>>,
 }
 
-/// What is equal for events of one series: the object's namespace and name, reason and text.
+/// The parts that are equal for events of one series: the object's namespace and name, reason and text.
 type Key = (String, &'static str, String);
 
 /// An event, how often it happened, and when it did last.

@@ -18,7 +18,7 @@ use crate::start::StartError;
 /// How many bytes of other encodings of stored objects are kept in memory: enough for a list of 100,000 pods as JSON.
 const RENDITION_BUDGET_BYTES: usize = 512 * 1024 * 1024;
 
-/// What the configuration says about single kinds.
+/// The configuration's settings of single kinds.
 pub fn kinds_options(config: &Config, client: Arc<dyn OwnClient>) -> Result<kinds::KindOptions, StartError> {
     let ranges = config.own_service.ranges().map_err(StartError::Setting)?;
     let allocation = Arc::new(Allocation::new(&ranges, config.own_service.node_port_range, client));

@@ -18,7 +18,7 @@ use crate::{Config, consistency, own_objects, repair};
 /// How many bytes of other encodings of custom resources are kept in memory.
 const RENDITION_BUDGET_BYTES: usize = 128 * 1024 * 1024;
 
-/// What the loops know of the process around their API.
+/// The parts of the process that the loops of an API know.
 pub struct ApiSurroundings {
     pub advertised: Advertised,
     /// The authority that signs for a server used alone, which does what a controller manager would do.

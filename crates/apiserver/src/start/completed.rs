@@ -20,7 +20,7 @@ pub struct Completed {
     parts: ProgramParts,
 }
 
-/// What every part of a server may be told.
+/// The settings that every part of a server may be told.
 pub(crate) struct StartSettings {
     pub config: Config,
     pub features: Arc<Features>,
@@ -90,7 +90,7 @@ impl Completed {
     }
 }
 
-/// What the server made for itself.
+/// The keys and certificates that the server made for itself.
 struct OwnPki {
     pki: Pki,
     /// For a server used alone that was not told about another.

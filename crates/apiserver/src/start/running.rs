@@ -30,7 +30,7 @@ pub struct Running {
     pub(super) store: OpenedStore,
 }
 
-/// What goes on beside requests.
+/// The parts that go on beside requests.
 pub(super) struct Background {
     pub served: RunningApi,
     pub peering: Peering,

@@ -34,7 +34,7 @@ impl Override {
         servers
     }
 
-    /// What the keys of the resource begin with. None for a resource that is not built in: those cannot be overridden.
+    /// The beginning of the resource's keys. None for a resource that is not built in: those cannot be overridden.
     pub fn key_prefix(&self, prefix: &str) -> Option<String> {
         let named =
             |(_, group, resource): &(String, String, String)| *group == self.group && *resource == self.resource;

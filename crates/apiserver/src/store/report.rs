@@ -148,7 +148,7 @@ struct EmbeddedCheck {
     store: Arc<dyn Store>,
 }
 
-/// What can keep the embedded store from taking writes.
+/// The reasons for which the embedded store takes no writes.
 #[derive(Clone, Copy)]
 enum CheckedPart {
     /// Files cannot be written.

@@ -7,7 +7,7 @@ use super::routes::Route;
 
 /// The operations at one path, in the order of the document.
 pub struct Item<'a> {
-    /// What all of them take.
+    /// The parameters that all of them take.
     pub common: Vec<&'a Parameter>,
     pub operations: Vec<Operation<'a>>,
 }

@@ -23,7 +23,7 @@ struct Field {
     of: Of,
 }
 
-/// What a value is written as.
+/// The form in which a value is written.
 #[derive(Clone, Copy)]
 enum Of {
     Text,

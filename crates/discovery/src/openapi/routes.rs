@@ -47,7 +47,7 @@ pub struct Body {
     pub required: bool,
 }
 
-/// What is sent or answered.
+/// The body of a request or an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
     Text,

@@ -10,7 +10,7 @@ use metrics::{Histogram, head};
 const SECONDS: &[f64] =
     &[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384];
 
-/// What authorizers decided.
+/// The decisions of authorizers.
 #[derive(Default)]
 pub struct Authorization {
     allowed: Outcome,

@@ -19,7 +19,7 @@ pub struct Requests {
     line: Vec<u8>,
 }
 
-/// What comes next.
+/// The part of the head that comes next.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum HeadPlace {
     /// A request line, or empty lines before it.

@@ -5,7 +5,7 @@
 
 use super::{Outcome, escape, huffman, is_escaped};
 
-/// What a client sends before the first frame.
+/// The preface that a client sends before the first frame.
 const PREFACE_BYTES: usize = 24;
 const FRAME_HEADER_BYTES: usize = 9;
 /// The largest frame we let clients send.

@@ -11,7 +11,7 @@ static ALL: [(u16, &dyn SupportedKxGroup); 6] =
     [(4588, X25519MLKEM768), (4587, SECP256R1MLKEM768), (29, X25519), (23, SECP256R1), (24, SECP384R1), (25, &P521)];
 /// Known to Go and not to rustls: SecP384r1MLKEM1024.
 const NOT_SPOKEN: &[u16] = &[4589];
-/// What is spoken unless the flag is given, as in Go.
+/// The curves that are spoken unless the flag is given, as in Go.
 const DEFAULT: [u16; 5] = [4588, 29, 23, 24, 25];
 
 /// Keeps only the numbered key exchanges; without any, those that Go has by default.

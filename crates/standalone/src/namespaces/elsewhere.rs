@@ -97,7 +97,7 @@ async fn list(backend: &Backend, collection: &str) -> Result<Vec<Value>, Failed>
     Ok(std::mem::take(list.slot(&["items"]).make_list()))
 }
 
-/// What the other server answers; an empty object for what is not there.
+/// The other server's answer; an empty object for what is not there.
 async fn ask(backend: &Backend, method: Method, path: &str) -> Result<Value, Failed> {
     let user = User {
         name: "system:serviceaccount:kube-system:namespace-controller".into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use object::{GroupResource, Meta, Value, value};
 
-/// What could not be deleted, or not yet.
+/// The objects that could not be deleted, or not yet.
 #[derive(Default)]
 pub struct Remains {
     /// A sentence for each resource with objects left.

@@ -9,7 +9,7 @@ static RANGES: Collection = Collection::new("networking.k8s.io", "v1", "servicec
 const NAME: &str = "kubernetes";
 const MANAGER: &str = "kubernetes-service-cidr-controller";
 
-/// What to do about the stored object.
+/// The change that the stored object needs.
 #[derive(Debug, PartialEq)]
 enum Step {
     Nothing,
