@@ -1,8 +1,6 @@
 //! How objects live: the [`Strategy`] a kind brings, and the generic create, update, delete, list and watch around it.
 //! Nothing here sees HTTP, and nothing here knows a particular kind.
 
-#![warn(missing_docs)]
-
 mod action;
 mod builtin;
 mod catalog;
