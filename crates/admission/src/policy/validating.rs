@@ -74,12 +74,12 @@ enum PolicyDecision {
     },
 }
 
-impl Decision {
+impl PolicyDecision {
     fn finding(&self, policy: &Definition, binding: &Binding, validation: usize) -> PolicyFinding {
         let (outcome, message) = match self {
-            Decision::Admit => (PolicyOutcome::Holds, ""),
-            Decision::Ignored { message, .. } => (PolicyOutcome::Ignored, message.as_str()),
-            Decision::Deny { message, .. } => (PolicyOutcome::Fails, message.as_str()),
+            PolicyDecision::Admit => (PolicyOutcome::Holds, ""),
+            PolicyDecision::Ignored { message, .. } => (PolicyOutcome::Ignored, message.as_str()),
+            PolicyDecision::Deny { message, .. } => (PolicyOutcome::Fails, message.as_str()),
         };
         let (policy, binding) = (policy.name.clone(), binding.name.clone());
         PolicyFinding { policy, binding, validation, outcome, message: message.to_string() }
