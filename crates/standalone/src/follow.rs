@@ -66,7 +66,7 @@ struct FollowPosition {
 enum FollowObserved {
     Listed(Value),
     Opened,
-    FollowedEvent(Bytes),
+    Event(Bytes),
     Ended,
     Failed(Failure),
     Rested,
