@@ -16,6 +16,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -167,6 +169,10 @@ func key(object any) (string, string) {
 
 func (f *follower) tell(event string, object any, wasKnown, isKnown bool) {
 	key, version := key(object)
+	// There are others, which the test does not change.
+	if namespace, _, _ := strings.Cut(key, "/"); !slices.Contains(namespaces, namespace) {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, known := f.known[key]; known != wasKnown && f.wrong == nil {
