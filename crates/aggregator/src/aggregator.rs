@@ -152,7 +152,8 @@ impl Aggregator {
     }
 
     pub fn write_metrics(&self, out: &mut String) -> std::fmt::Result {
-        self.meters.write(out)
+        self.meters.write(out)?;
+        self.settings.certificates.write("kube_aggregator", out)
     }
 
     fn apply(self: &Arc<Self>, storage: &DirectStorage, batch: Batch, remotes: &mut Remotes) {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use object::{GroupVersion, Str, quote};
-use outbound::{Address, Certificate, Client, ClientOptions, Credentials, Dial, Resolve, Roots};
+use outbound::{Address, Certificate, CertificateMeters, Client, ClientOptions, Credentials, Dial, Resolve, Roots};
 use request::User;
 use tokio::sync::{Notify, watch};
 
@@ -28,6 +28,8 @@ pub struct AggregatorSettings {
     pub reject_redirects: bool,
     /// Whether backends are told the user's UID: the feature gate RemoteRequestHeaderUID.
     pub sends_uid: bool,
+    /// Counts refused certificates of backends.
+    pub certificates: Arc<CertificateMeters>,
 }
 
 /// The server that answers for one APIService.
@@ -169,6 +171,7 @@ fn open(reference: &Reference, settings: &AggregatorSettings) -> Result<Arc<Clie
         credentials: Credentials { certificate: settings.certificate.clone(), ..Credentials::default() },
         user_agent: "kube-aggregator".into(),
         dial: settings.dial.clone(),
+        certificates: settings.certificates.clone(),
         ..ClientOptions::default()
     };
     Client::new(&options).map(Arc::new).map_err(|error| error.to_string())

@@ -68,7 +68,8 @@ pub fn open(config: &Config, api: &Arc<Api>, services: Arc<dyn Resolve>, egress:
     let Aggregation { certificate, key, reject_redirects, .. } = config.aggregation.clone();
     let certificate = certificate.zip(key).map(|(certificate, key)| Certificate::Files { certificate, key });
     let sends_uid = api.features.enabled("RemoteRequestHeaderUID");
-    let settings = AggregatorSettings { services, dial: egress.to_cluster(), certificate, reject_redirects, sends_uid };
+    let (dial, certificates) = (egress.to_cluster(), Arc::default());
+    let settings = AggregatorSettings { services, dial, certificate, reject_redirects, sends_uid, certificates };
     Aggregator::new(Setup { api: api.clone(), settings })
 }
 

@@ -194,13 +194,13 @@ impl Lasting {
         features: &Features,
         egress: &Egress,
     ) -> Result<Lasting, StartError> {
-        let modes = configuration.lasting_modes();
-        let node = modes.contains("Node").then(|| node(catalog, features)).transpose()?;
+        let (modes, meters) = (configuration.lasting_modes(), Arc::<AuthzMeters>::default());
+        let node = modes.contains("Node").then(|| node(catalog, features, &meters)).transpose()?;
         let rbac = modes.contains("RBAC").then(|| rbac(catalog).map(Arc::new)).transpose()?;
         let abac = |path: &PathBuf| Abac::read(path).map(Arc::new).map_err(StartError::Setting);
         let policy_file = config.policy_file.clone().unwrap_or_default();
         let abac = modes.contains("ABAC").then(|| abac(&policy_file)).transpose()?;
-        Ok(Lasting { own: Vec::new(), node, rbac, abac, egress: egress.clone(), meters: Arc::default(), modes })
+        Ok(Lasting { own: Vec::new(), node, rbac, abac, egress: egress.clone(), meters, modes })
     }
 
     fn union(&self, configuration: &Configuration) -> Result<Union, String> {
@@ -311,7 +311,7 @@ fn rbac(catalog: &Catalog) -> Result<Rbac, StartError> {
     }))
 }
 
-fn node(catalog: &Catalog, features: &Features) -> Result<Arc<Node>, StartError> {
+fn node(catalog: &Catalog, features: &Features, meters: &Arc<AuthzMeters>) -> Result<Arc<Node>, StartError> {
     let find = |group: &str, resource: &str| catalog.direct(group, resource);
     let sources = node::Sources {
         pods: needed(catalog, "Node", "", "pods")?,
@@ -321,7 +321,7 @@ fn node(catalog: &Catalog, features: &Features) -> Result<Arc<Node>, StartError>
         pod_certificate_requests: find("certificates.k8s.io", "podcertificaterequests"),
     };
     let role = bootstrap::default_cluster_role(features, "system:node").unwrap_or_default();
-    let node = Arc::new(Node::new(sources, rbac::rules(&role), features));
+    let node = Arc::new(Node::new(sources, rbac::rules(&role), features, meters.clone()));
     tokio::spawn(keep_current(Arc::downgrade(&node)));
     Ok(node)
 }

@@ -4,7 +4,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use cache::CacheMeters;
 use kinds::core::service::AllocationMeters;
+use metrics::Histogram;
 use outbound::Egress;
 use registry::Lookup;
 use rest::{Api, SIZE_BOUNDS};
@@ -51,9 +53,11 @@ pub fn contribute_access(
 ) {
     authentication.contribute(metrics);
     let (meters, reloads) = (authorization.meters.clone(), authorization.reloads.clone());
+    let certificates = egress.certificates.clone();
     let (egress, calls) = (egress.meters.clone(), egress.calls.clone());
     metrics.contribute(move |out| {
         let written = meters.write(out).and_then(|()| egress.write(out)).and_then(|()| calls.write(out));
+        let written = written.and_then(|()| certificates.write("webhooks", out));
         written.expect("writing to a string cannot fail");
         if let Some(reloads) = &reloads {
             reloads.write(out).expect("writing to a string cannot fail");
@@ -76,7 +80,23 @@ fn contribute_admission(metrics: &Metrics, admission: Arc<::admission::Admission
                 "gauge",
                 "How often policies, webhooks and custom resource definitions use compiled CEL expressions.",
             )?;
-            writeln!(out, "{name} {}", count.uses)
+            writeln!(out, "{name} {}", count.uses)?;
+            for (name, help, seconds) in [
+                (
+                    "apiserver_cel_compilation_duration_seconds",
+                    "CEL compilation time in seconds.",
+                    &expressions.compilations,
+                ),
+                (
+                    "apiserver_cel_evaluation_duration_seconds",
+                    "CEL evaluation time in seconds.",
+                    &expressions.evaluations,
+                ),
+            ] {
+                metric_head(out, name, "histogram", help)?;
+                seconds.write(name, "", out)?;
+            }
+            Ok(())
         });
         written.expect("writing to a string cannot fail");
     });
@@ -175,9 +195,44 @@ fn caches(api: &Api, out: &mut String) -> std::fmt::Result {
     family("apiserver_watch_cache_events_dispatched_total", "counter", help, received)?;
     let help = "The revision that a cache has reached, without what is beyond 15 digits.";
     family("apiserver_watch_cache_resource_version", "gauge", help, |cache| cache.revision() % 1_000_000_000_000_000)?;
+    let help = "Objects that were there when watches began, and were sent to them.";
+    family("apiserver_init_events_total", "counter", help, |cache| {
+        i64::try_from(cache.meters.initial_events.value()).unwrap_or(i64::MAX)
+    })?;
+    family(
+        "apiserver_watch_cache_initializations_total",
+        "counter",
+        "How often caches have listed the store.",
+        |cache| i64::try_from(cache.meters.initializations.count()).unwrap_or(i64::MAX),
+    )?;
     family("watch_cache_capacity", "gauge", "How many changes a cache keeps for watchers.", |cache| {
         i64::try_from(cache.capacity()).unwrap_or(i64::MAX)
-    })
+    })?;
+    cache_times(&caches, out)
+}
+
+/// How long caches take, by their labels.
+fn cache_times(caches: &[(String, Arc<cache::Cache>)], out: &mut String) -> std::fmt::Result {
+    let mut family = |name: &str, help: &str, series: &[(&str, fn(&CacheMeters) -> &Histogram)]| {
+        metric_head(out, name, "histogram", help)?;
+        for (labels, cache) in caches {
+            for (more, histogram) in series {
+                let histogram = histogram(&cache.meters);
+                if histogram.count() > 0 {
+                    histogram.write(name, &format!("{labels}{more}"), out)?;
+                }
+            }
+        }
+        Ok(())
+    };
+    let name = "apiserver_watch_cache_initialization_duration_seconds";
+    family(name, "How long caches took to list the store.", &[("", |meters| &meters.initializations)])?;
+    let name = "apiserver_watch_cache_read_wait_seconds";
+    family(name, "How long readers waited for a cache to be new enough.", &[("", |meters| &meters.waits)])?;
+    let name = "apiserver_watch_events_dispatch_duration_seconds";
+    let stages: [(&str, fn(&CacheMeters) -> &Histogram); 2] =
+        [(",stage=\"storage_to_cache\"", |meters| &meters.applied), (",stage=\"total\"", |meters| &meters.delivered)];
+    family(name, "How long events took from the store to caches, and to watchers.", &stages)
 }
 
 /// The addresses and ports of services.

@@ -54,7 +54,10 @@ async fn repair_ports(allocation: Arc<Allocation>, recorder: Arc<Recorder>) {
                     recorder.record(finding).await;
                 }
             }
-            Err(status) => tracing::warn!(why = status.message, "cannot check the node ports of services"),
+            Err(status) => {
+                allocation.meters.port_repair_failed();
+                tracing::warn!(why = status.message, "cannot check the node ports of services");
+            }
         }
         tokio::time::sleep(INTERVAL).await;
     }

@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::Histogram;
 use object::GroupResource;
 use outbound::Dial;
 use registry::StoredEncoding;
@@ -223,6 +224,8 @@ struct Cluster {
     /// How to ask it whether it is well.
     ask: Ask,
     is_embedded: bool,
+    /// How many keys leases of an etcd have.
+    keys_per_lease: Option<Arc<Histogram>>,
 }
 
 type Ask = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
@@ -238,7 +241,7 @@ pub(crate) async fn open(
     let Config { store: config, data_dir, .. } = config;
     let mut opened = match given {
         Some(store) => {
-            let main = Cluster { ask: ask_status(&store), store, is_embedded: false };
+            let main = Cluster { ask: ask_status(&store), store, is_embedded: false, keys_per_lease: None };
             OpenedStore { is_own: false, ..OpenedStore::of(main) }
         }
         None => {

@@ -50,7 +50,7 @@ async fn run() {
         resource_slices: find("resource.k8s.io", "resourceslices"),
         pod_certificate_requests: find("certificates.k8s.io", "podcertificaterequests"),
     };
-    let node = Node::new(sources, rbac::rules(&Value::Null), &Features::default());
+    let node = Node::new(sources, rbac::rules(&Value::Null), &Features::default(), Arc::default());
     let began = Instant::now();
     node.catch_up();
     println!("graph of {PODS} pods on {NODES} nodes: {:?}", began.elapsed());

@@ -7,6 +7,9 @@ use metrics::{Counter, Family, Histogram};
 
 /// Prometheus' default buckets.
 const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// From a tenth of a millisecond on, each twice the one before.
+const GRAPH_SECONDS: &[f64] =
+    &[0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048];
 const CONDITION_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
 /// The type of all authorizers that have match conditions.
 const WEBHOOK: &str = "Webhook";
@@ -19,6 +22,7 @@ pub struct AuthzMeters {
     condition_errors: Family<Counter>,
     condition_exclusions: Family<Counter>,
     condition_seconds: Family<Histogram>,
+    pub(crate) graph_seconds: Family<Histogram>,
 }
 
 impl Default for AuthzMeters {
@@ -70,6 +74,12 @@ impl Default for AuthzMeters {
                 condition,
                 || Histogram::new(CONDITION_SECONDS),
             ),
+            graph_seconds: Family::new(
+                "node_authorizer_graph_actions_duration_seconds",
+                "[ALPHA] Histogram of duration of graph actions in node authorizer.",
+                &["operation"],
+                || Histogram::new(GRAPH_SECONDS),
+            ),
         }
     }
 }
@@ -101,6 +111,7 @@ impl AuthzMeters {
             family.write(out)?;
         }
         self.seconds.write(out)?;
-        self.condition_seconds.write(out)
+        self.condition_seconds.write(out)?;
+        self.graph_seconds.write(out)
     }
 }

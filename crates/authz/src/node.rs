@@ -5,6 +5,8 @@ mod follow;
 mod graph;
 mod references;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use registry::Features;
 use request::{Access, Rule, User};
@@ -12,7 +14,7 @@ use request::{Access, Rule, User};
 pub use self::follow::Sources;
 use self::follow::{Followed, Source};
 use self::graph::{Graph, Kind, Wanted};
-use crate::{Authorizer, Decision, RulesFor};
+use crate::{Authorizer, AuthzMeters, Decision, RulesFor};
 
 /// The group of all kubelets, and how their names begin.
 const NODES: &str = "system:nodes";
@@ -35,7 +37,7 @@ struct Gates {
 }
 
 impl Node {
-    pub fn new(sources: Sources, rules: Vec<Rule>, features: &Features) -> Node {
+    pub fn new(sources: Sources, rules: Vec<Rule>, features: &Features, meters: Arc<AuthzMeters>) -> Node {
         let pod_certificates = features.enabled("PodCertificateRequest");
         let gates = Gates {
             pod_certificates,
@@ -43,7 +45,7 @@ impl Node {
                 || features.enabled("KubeletServiceAccountTokenForCredentialProviders"),
             volume_health: features.enabled("CSIVolumeHealth"),
         };
-        Node { graph: Followed::new(sources), rules, gates }
+        Node { graph: Followed::new(sources, meters), rules, gates }
     }
 
     /// Brings the graph up to date. Decisions do so too; calling this from time to time keeps what they have to do short.

@@ -1,6 +1,7 @@
 //! What the cache holds: objects and events.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
 use object::Str;
@@ -139,6 +140,8 @@ pub struct Event {
     pub object: Option<Arc<Object>>,
     /// The state before the change, where it is known.
     pub previous: Option<Arc<Object>>,
+    /// When it came from the store; None for one that was read from the log of the past.
+    arrived: Option<Instant>,
     frames: Renditions,
 }
 
@@ -149,7 +152,15 @@ impl Event {
         previous: Option<Arc<Object>>,
         budget: Arc<Budget>,
     ) -> Event {
-        Event { revision, object, previous, frames: Renditions::new(budget) }
+        Event { revision, object, previous, arrived: None, frames: Renditions::new(budget) }
+    }
+
+    pub(crate) fn arriving(self, at: Instant) -> Event {
+        Event { arrived: Some(at), ..self }
+    }
+
+    pub(crate) fn arrived(&self) -> Option<Instant> {
+        self.arrived
     }
 
     /// The event as it is sent to watchers of one form, built at most once while the budget lasts. It is gone when the

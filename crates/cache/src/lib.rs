@@ -13,6 +13,7 @@
 mod channel;
 mod entry;
 mod error;
+mod meters;
 mod renditions;
 mod resource;
 mod ring;
@@ -22,6 +23,7 @@ mod watcher;
 
 pub use entry::{Describe, Event, Header, Object};
 pub use error::Error;
+pub use meters::CacheMeters;
 pub use renditions::{Budget, RenditionKey};
 pub use resource::{Cache, CacheOptions, CacheScan, Part, Snapshot};
 pub use wakers::WatchLag;

@@ -7,7 +7,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use object::Str;
@@ -22,7 +22,7 @@ use crate::renditions::Renditions;
 use crate::ring::Ring;
 use crate::through::Through;
 use crate::watcher::Start;
-use crate::{Budget, Describe, Error, Event, Object, WatchLag, Watcher};
+use crate::{Budget, CacheMeters, Describe, Error, Event, Object, WatchLag, Watcher};
 
 /// How large a cache may grow.
 #[derive(Clone, Debug)]
@@ -65,6 +65,8 @@ pub struct Cache {
     changed: AtomicI64,
     /// Events that have come since it was started.
     received: AtomicU64,
+    /// How it does.
+    pub meters: CacheMeters,
     runtime: Handle,
 }
 
@@ -151,6 +153,7 @@ impl Cache {
             subscription: Mutex::new(None),
             changed: AtomicI64::new(0),
             received: AtomicU64::new(0),
+            meters: CacheMeters::default(),
             runtime: Handle::current(),
         });
         cache.follow().await?;
@@ -228,9 +231,13 @@ impl Cache {
     /// Waits until the cache has reached `revision`.
     pub async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
         if self.revision() >= revision {
+            self.meters.waits.observe(0.0);
             return Ok(());
         }
-        match tokio::time::timeout(self.options.fresh_timeout, self.reached(revision)).await {
+        let began = Instant::now();
+        let reached = tokio::time::timeout(self.options.fresh_timeout, self.reached(revision)).await;
+        self.meters.waits.observe(began.elapsed().as_secs_f64());
+        match reached {
             Ok(()) => Ok(()),
             Err(_) => Err(Error::TooLarge { requested: revision, current: self.revision() }),
         }

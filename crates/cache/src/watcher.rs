@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -81,6 +82,7 @@ impl Watcher {
                 let (snapshot, next) = watcher.cache.snapshot_and_position(&watcher.part);
                 watcher.state = State::Ring { next };
                 watcher.seen = snapshot.revision;
+                watcher.cache.meters.initial_events.add(snapshot.objects.len() as u64);
                 watcher.ready.extend(snapshot.objects.into_iter().map(Item::Initial));
                 watcher.ready.push_back(Item::InitialDone(snapshot.revision));
             }
@@ -142,16 +144,23 @@ impl Watcher {
                 self.place.position.store(before, Ordering::Relaxed);
                 let (range, after, seen, ready) = (&self.part.range, self.after, &mut self.seen, &mut self.ready);
                 let (mut taken, mut bytes) = (0, 0);
+                let mut oldest: Option<Instant> = None;
+                let mut told = 0;
                 let read = self.cache.read_ring(&self.place, before, cx.waker(), |event| {
                     taken += 1;
                     *seen = event.revision.max(*seen);
                     let is_inside = || event.subject().is_some_and(|object| range.contains(object.key()));
                     if event.revision > after && is_inside() {
                         bytes += event.bytes();
+                        told += 1;
+                        oldest = oldest.or(event.arrived());
                         ready.push_back(Item::Event(event.clone()));
                     }
                     if taken < READ && bytes < READ_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
+                if let Some(oldest) = oldest {
+                    self.cache.meters.delivered.observe_times(oldest.elapsed().as_secs_f64(), told);
+                }
                 let Some((position, complete)) = read else {
                     self.state = State::OpeningLog(self.open_log());
                     return Poll::Ready(Ok(()));

@@ -1,8 +1,10 @@
 //! [`Pool`]: compiled expressions, shared between all who use the same text and types.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use hashbrown::HashMap;
+use metrics::Histogram;
 use object::Str;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -13,9 +15,24 @@ use crate::expression::{CompileError, Expression};
 /// The table is searched for expressions that are gone when it has grown to this.
 const SWEEP_LEAST: usize = 1024;
 
+/// Prometheus' default buckets, in seconds.
+const SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
 /// Expressions that are in use somewhere. The pool itself keeps none of them alive.
-#[derive(Default)]
-pub struct Pool(Mutex<Table>);
+pub struct Pool {
+    table: Mutex<Table>,
+    /// How long it took to compile expressions.
+    pub compilations: Histogram,
+    /// How long it took to evaluate the rules of objects.
+    pub evaluations: Histogram,
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        let seconds = || Histogram::new(SECONDS);
+        Pool { table: Mutex::default(), compilations: seconds(), evaluations: seconds() }
+    }
+}
 
 #[derive(Default)]
 struct Table {
@@ -51,13 +68,16 @@ impl Pool {
         types: &str,
     ) -> Result<Arc<Pooled>, CompileError> {
         let key = key(text, environment, types);
-        if let Some(known) = self.0.lock().expressions.get(&key).and_then(Weak::upgrade) {
+        if let Some(known) = self.table.lock().expressions.get(&key).and_then(Weak::upgrade) {
             return Ok(known);
         }
         // Compiled without the lock: two callers may both do it, and the second finds the first one's.
-        let expression = Expression::compile(text, environment, declarations)?;
+        let began = Instant::now();
+        let compiled = Expression::compile(text, environment, declarations);
+        self.compilations.observe(began.elapsed().as_secs_f64());
+        let expression = compiled?;
         let made = Arc::new(Pooled { text: text.into(), expression });
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
         if let Some(known) = table.expressions.get(&key).and_then(Weak::upgrade) {
             return Ok(known);
         }
@@ -70,7 +90,7 @@ impl Pool {
     }
 
     pub fn count(&self) -> Count {
-        let table = self.0.lock();
+        let table = self.table.lock();
         let uses = table.expressions.values().map(Weak::strong_count).filter(|uses| *uses > 0);
         uses.fold(Count::default(), |count, uses| Count { expressions: count.expressions + 1, uses: count.uses + uses })
     }

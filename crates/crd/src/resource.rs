@@ -87,7 +87,7 @@ pub async fn open(
             cbor: stores.cbor,
         });
         let rules = rules(version, entry, &stores.expressions);
-        let strategy = strategy(definition, version, shape, &version.selectable_fields, rules);
+        let strategy = strategy(definition, version, shape, &version.selectable_fields, rules, &stores.expressions);
         let strategy: Arc<dyn Strategy> = Arc::new(VersionStrategy { terminating: terminating.clone(), ..strategy });
         (version, kind, codec, strategy)
     });
@@ -225,7 +225,9 @@ fn describing(definition: &Definition, schemas: &Schemas) -> Arc<dyn Strategy> {
     fields.dedup();
     let stored = definition.versions.iter().zip(&schemas.versions).find(|(version, _)| version.storage);
     match stored {
-        Some((version, (_, shape))) => Arc::new(strategy(definition, version, shape, &fields, no_rules())),
+        Some((version, (_, shape))) => {
+            Arc::new(strategy(definition, version, shape, &fields, no_rules(), &Arc::default()))
+        }
         None => Arc::new(registry::Generic),
     }
 }
@@ -236,6 +238,7 @@ fn strategy(
     shape: &Shape,
     fields: &[Str],
     rules: Arc<Rules>,
+    expressions: &Arc<cel::Pool>,
 ) -> VersionStrategy {
     let parsed = fields.iter().filter_map(|path| {
         let name = path.strip_prefix('.').unwrap_or(path);
@@ -256,6 +259,7 @@ fn strategy(
         selectable_paths,
         terminating: Arc::default(),
         rules,
+        expressions: expressions.clone(),
     }
 }
 

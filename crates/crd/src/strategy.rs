@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use cel::rules::{Budget, Ratchet, Validator};
@@ -23,6 +24,8 @@ pub struct VersionStrategy {
     pub terminating: Arc<AtomicBool>,
     /// The rules of the schema, compiled when they are first used.
     pub rules: Arc<Rules>,
+    /// Compiled CEL expressions of the whole server.
+    pub expressions: Arc<cel::Pool>,
 }
 
 pub type Rules = LazyLock<Option<Validator>, Box<dyn FnOnce() -> Option<Validator> + Send>>;
@@ -162,7 +165,9 @@ impl VersionStrategy {
         }
         let ratchet = old.map_or(Ratchet::none(), |old| Ratchet::update(self.shape.schema(), object, old));
         let mut budget = Budget::default();
+        let began = Instant::now();
         validator.validate(&Path::root(), object, old, ratchet, &mut budget, errors);
+        self.expressions.evaluations.observe(began.elapsed().as_secs_f64());
         // What is wrong in parts that an update did not change is tolerated.
         errors.warn(budget.warnings);
     }

@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use metrics::Histogram;
 use object::{Clock, Str, SystemClock, Value};
 use parking_lot::Mutex;
 use request::{RequestInfo, User, Verb};
 use tokio::time::Instant;
 
+use crate::by_kind::{CountedRequest, UncountedRequest};
 use crate::configuration::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel, Response};
 use crate::dropped::Dropped;
 use crate::estimate::{self, ListOptions, ObjectStats, Work};
@@ -82,6 +84,14 @@ pub struct Seats {
     route: Arc<Route>,
     ticket: Option<Ticket>,
     verb: Verb,
+    running: CountedRequest,
+}
+
+/// A request whose work is to be estimated.
+pub struct WorkRequest<'a> {
+    /// The most seats that one request of its level may have.
+    seats_max: u64,
+    watchers: &'a Histogram,
 }
 
 impl Seats {
@@ -114,7 +124,8 @@ impl Seats {
         // The work of serving watchers comes with the write, which has not happened yet.
         ticket.work.additional_latency = Duration::ZERO;
         self.route.level.finish(ticket);
-        Some(Away { route: self.route.clone(), work, distinguisher, verb: self.verb })
+        let (route, running) = (self.route.clone(), self.running.again());
+        Some(Away { route, work, distinguisher, verb: self.verb, running })
     }
 }
 
@@ -124,6 +135,7 @@ pub struct Away {
     work: Work,
     distinguisher: Str,
     verb: Verb,
+    running: UncountedRequest,
 }
 
 /// How long a returning request waits before it tries a full level again.
@@ -132,10 +144,11 @@ const RETURN_PAUSE: Duration = Duration::from_millis(50);
 impl Away {
     /// Waits for seats for as long as it takes: the request was admitted once and is not refused later.
     pub async fn take_again(self) -> Seats {
-        let Route { schema, level, .. } = &*self.route;
+        let Route { schema, level, numbers, .. } = &*self.route;
         let hash = hash_flow(&schema.name, &self.distinguisher);
         let (distinguisher, work) = (self.distinguisher.as_str(), self.work);
-        let arriving = Arriving { schema: &schema.name, distinguisher, hash, work, takes_turns: false };
+        let lengths = &*numbers.queue_lengths;
+        let arriving = Arriving { schema: &schema.name, distinguisher, hash, work, takes_turns: false, lengths };
         let ticket = loop {
             match level.arrive(arriving) {
                 Arrival::Starts(ticket) => break ticket,
@@ -148,7 +161,8 @@ impl Away {
                 Arrival::Refused(_) => tokio::time::sleep(RETURN_PAUSE).await,
             }
         };
-        let mut seats = Seats { route: self.route.clone(), ticket: Some(ticket), verb: self.verb };
+        let running = self.running.count();
+        let mut seats = Seats { route: self.route.clone(), ticket: Some(ticket), verb: self.verb, running };
         seats.end_turn();
         seats
     }
@@ -180,30 +194,32 @@ impl Flow {
         self.configuration.load().classify(info, user).admission.clone()
     }
 
-    /// Waits until the request may run, at most until `deadline`. `work` tells how many seats it needs; it is given the
-    /// most that one request of the level may have.
+    /// Waits until the request may run, at most until `deadline`. `work` tells how many seats it needs.
     pub async fn admit(
         &self,
         info: &RequestInfo,
         user: &User,
         deadline: Instant,
-        work: impl FnOnce(u64) -> Work,
+        work: impl FnOnce(&WorkRequest<'_>) -> Work,
     ) -> Result<Seats, Rejected> {
         let route = self.configuration.load().classify(info, user).clone();
-        let Route { schema, level, .. } = &*route;
+        let Route { schema, level, numbers, .. } = &*route;
         let is_sharded = matches!(route.response, Response::Queue { queues, .. } if queues > 1);
         let distinguisher = if is_sharded { schema.distinguish(info, user) } else { "" };
         let hash = if is_sharded { hash_flow(&schema.name, distinguisher) } else { 0 };
-        let work = work(level.seats_max());
+        let work = work(&WorkRequest { seats_max: level.seats_max(), watchers: &numbers.watchers });
         route.numbers.estimated_seats.observe(work.max_seats() as f64);
         let began = Instant::now();
         // Watches run for long, and it takes little to begin one.
         let takes_turns = info.verb != Verb::Watch;
-        let ticket = match level.arrive(Arriving { schema: &schema.name, distinguisher, hash, work, takes_turns }) {
+        let lengths = &*numbers.queue_lengths;
+        let arriving = Arriving { schema: &schema.name, distinguisher, hash, work, takes_turns, lengths };
+        let ticket = match level.arrive(arriving) {
             Arrival::Starts(ticket) => Ok(ticket),
             Arrival::Refused(reason) => Err(reason),
             Arrival::Waits(ticket, woken) => {
                 let waiting = Waiting { level: level.clone(), ticket: Some(ticket) };
+                let _counted = self.numbers.kinds.waits(info.verb);
                 Box::pin(waiting.wait(woken, deadline)).await
             }
         };
@@ -213,7 +229,8 @@ impl Flow {
         match ticket {
             Ok(ticket) => {
                 route.numbers.dispatched.increment();
-                let seats = Seats { route, ticket: Some(ticket), verb: info.verb };
+                let running = self.numbers.kinds.runs(info.verb);
+                let seats = Seats { route, ticket: Some(ticket), verb: info.verb, running };
                 if seats.has_turn() {
                     // Requests that have just arrived get into their queues before this one runs.
                     let began = Instant::now();
@@ -239,16 +256,18 @@ impl Flow {
     pub fn work<'a>(
         &self,
         info: &RequestInfo,
-        seats_max: u64,
+        asked: &WorkRequest<'_>,
         list: impl FnOnce() -> (ListOptions<'a>, Option<ObjectStats>),
     ) -> Work {
         match info.verb {
             Verb::List | Verb::Watch if info.is_resource => {
                 let (options, stats) = list();
-                estimate::list(info, &options, stats, seats_max)
+                estimate::list(info, &options, stats, asked.seats_max)
             }
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete if info.is_resource => {
-                estimate::write(info, self.watches.interested(info), seats_max)
+                let watchers = self.watches.interested(info);
+                asked.watchers.observe(watchers as f64);
+                estimate::write(info, watchers, asked.seats_max)
             }
             _ => Work::ONE,
         }

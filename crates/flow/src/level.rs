@@ -45,6 +45,7 @@ struct Utilization {
     seats: f64,
     executing: f64,
     waiting: f64,
+    demand: f64,
 }
 
 impl State {
@@ -57,6 +58,7 @@ impl State {
         numbers.seats.observe_times(used.seats, nanoseconds);
         numbers.executing.observe_times(used.executing, nanoseconds);
         numbers.waiting.observe_times(used.waiting, nanoseconds);
+        numbers.demand.observe_times(used.demand, nanoseconds);
         let seats = self.limit.max(1) as f64;
         let room = match self.configuration.response {
             Response::Queue { queues, length_limit, .. } => queues.max(1) as f64 * length_limit.max(1) as f64,
@@ -67,6 +69,7 @@ impl State {
             seats: self.queues.seats_in_use as f64 / seats,
             executing: self.queues.executing() as f64 / seats,
             waiting: self.queues.waiting as f64 / room,
+            demand: self.queues.demand() / self.bounds.nominal.max(1) as f64,
         };
     }
 }
@@ -79,7 +82,7 @@ impl Level {
             queues: Queues::new(LevelTurns::new(turns, level.clone()), now),
             integrator: Integrator::new(now),
             demand: Demand::default(),
-            utilization: Utilization { since: now, seats: 0.0, executing: 0.0, waiting: 0.0 },
+            utilization: Utilization { since: now, seats: 0.0, executing: 0.0, waiting: 0.0, demand: 0.0 },
             bounds: Bounds::default(),
             limit: 0,
             has_limit: false,

@@ -5,6 +5,7 @@
 //! in [`limits`], how many seats a request needs in [`estimate`]; [`turns`] keeps the order fair while requests wait for
 //! the CPU instead of for seats.
 
+mod by_kind;
 mod configuration;
 mod demand;
 mod dropped;
@@ -23,6 +24,6 @@ mod watches;
 pub use configuration::{EXEMPT, FlowSchema, PriorityLevel};
 pub use dump::LevelReport;
 pub use estimate::{ListOptions, ObjectStats, Work};
-pub use flow::{ADJUSTMENT_PERIOD, Admission, Away, Flow, FlowSettings, Rejected, Seats};
+pub use flow::{ADJUSTMENT_PERIOD, Admission, Away, Flow, FlowSettings, Rejected, Seats, WorkRequest};
 pub use turns::Unstarted;
 pub use watches::{WatchTicket, Watches};

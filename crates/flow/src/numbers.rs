@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use metrics::{Counter, Family, Gauge, Histogram};
 use object::Str;
 
+use crate::by_kind::RequestKinds;
 use crate::demand::Demand;
 use crate::level::Level;
 use crate::limits::Bounds;
@@ -14,6 +15,9 @@ use crate::queues::Ticket;
 
 const SECONDS: &[f64] = &[0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
 const SEATS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
+const QUEUE_LENGTHS: &[f64] = &[0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
+const WATCHERS: &[f64] = &[0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0];
+const DEMAND: &[f64] = &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0];
 /// Both 0.99 and 1, so that quantiles show saturation.
 const SEAT_UTILIZATION: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
 const REQUEST_UTILIZATION: &[f64] = &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0];
@@ -67,6 +71,10 @@ pub struct Numbers {
     estimated_seats: Family<Histogram>,
     seat_utilization: Family<Histogram>,
     request_utilization: Family<Histogram>,
+    demand: Family<Histogram>,
+    queue_lengths: Family<Histogram>,
+    watchers: Family<Histogram>,
+    pub kinds: RequestKinds,
 }
 
 impl Default for Numbers {
@@ -121,6 +129,25 @@ impl Default for Numbers {
                 UTILIZATION,
                 || Histogram::new(REQUEST_UTILIZATION),
             ),
+            demand: Family::new(
+                "apiserver_flowcontrol_demand_seats",
+                "Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / (nominal number of seats for that level)",
+                LEVEL,
+                || Histogram::new(DEMAND),
+            ),
+            queue_lengths: Family::new(
+                "apiserver_flowcontrol_request_queue_length_after_enqueue",
+                "Length of a queue, as seen by each request after it is enqueued",
+                FLOW,
+                || Histogram::new(QUEUE_LENGTHS),
+            ),
+            watchers: Family::new(
+                "apiserver_flowcontrol_watch_count_samples",
+                "Watches that a write will be told to",
+                FLOW,
+                || Histogram::new(WATCHERS),
+            ),
+            kinds: RequestKinds::default(),
         }
     }
 }
@@ -147,6 +174,7 @@ impl Numbers {
                 seats: self.seat_utilization.with(&[name, "executing"]),
                 executing: self.request_utilization.with(&[name, "executing"]),
                 waiting: self.request_utilization.with(&[name, "waiting"]),
+                demand: self.demand.with(&[name]),
             },
         }
     }
@@ -155,6 +183,8 @@ impl Numbers {
         FlowNumbers {
             dispatched: self.dispatched.with(&[level, schema]),
             estimated_seats: self.estimated_seats.with(&[level, schema]),
+            queue_lengths: self.queue_lengths.with(&[level, schema]),
+            watchers: self.watchers.with(&[level, schema]),
             waited: ["false", "true"].map(|execute| self.wait_seconds.with(&[level, schema, execute])),
             executed: ["regular", "watch"].map(|kind| self.execution_seconds.with(&[level, schema, kind])),
         }
@@ -198,6 +228,7 @@ impl Numbers {
         self.gauges.all().into_iter().for_each(|family| family.forget(level));
         self.seat_utilization.forget(level);
         self.request_utilization.forget(level);
+        self.demand.forget(level);
     }
 
     pub fn write(&self, out: &mut String) -> std::fmt::Result {
@@ -209,7 +240,11 @@ impl Numbers {
         self.execution_seconds.write(out)?;
         self.estimated_seats.write(out)?;
         self.seat_utilization.write(out)?;
-        self.request_utilization.write(out)
+        self.request_utilization.write(out)?;
+        self.demand.write(out)?;
+        self.queue_lengths.write(out)?;
+        self.watchers.write(out)?;
+        self.kinds.write(out)
     }
 }
 
@@ -233,6 +268,8 @@ pub struct UtilizationNumbers {
     pub seats: Arc<Histogram>,
     pub executing: Arc<Histogram>,
     pub waiting: Arc<Histogram>,
+    /// In parts of the nominal limit.
+    pub demand: Arc<Histogram>,
 }
 
 impl LevelNumbers {
@@ -251,6 +288,9 @@ impl LevelNumbers {
 pub struct FlowNumbers {
     pub dispatched: Arc<Counter>,
     pub estimated_seats: Arc<Histogram>,
+    pub queue_lengths: Arc<Histogram>,
+    /// Of writes: how many watches will be told.
+    pub watchers: Arc<Histogram>,
     /// By whether the request was started.
     waited: [Arc<Histogram>; 2],
     /// By whether it is a watch.

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use metrics::Histogram;
 use object::Str;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -135,6 +136,8 @@ pub struct Arriving<'a> {
     pub work: Work,
     /// Whether it waits for a turn while there is a backlog.
     pub takes_turns: bool,
+    /// Observes the length of the queue that it gets into.
+    pub lengths: &'a Histogram,
 }
 
 /// All requests of one level.
@@ -233,7 +236,7 @@ impl Queues {
     /// A request arrives: it starts, waits, or is refused.
     pub fn arrive(&mut self, arriving: Arriving<'_>, now: Instant) -> Arrival {
         self.sync(now);
-        let Arriving { hash, work, takes_turns, .. } = arriving;
+        let Arriving { hash, work, takes_turns, lengths, .. } = arriving;
         let (dealer, length_limit) = match self.discipline {
             Discipline::Queue { dealer, length_limit, .. } => (dealer, length_limit),
             _ if !self.has_room_for(work.max_seats()) => {
@@ -249,6 +252,7 @@ impl Queues {
             self.totals.rejected += 1;
             return Arrival::Refused("queue-full");
         }
+        lengths.observe((self.queues[at].waiting.len() + 1) as f64);
         let mut ticket = Ticket { queue: Some(self.queues[at].id), ..self.ticket(arriving, now) };
         self.bring_up_to_date(at);
         let is_next = match takes_turns {

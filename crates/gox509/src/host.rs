@@ -6,6 +6,9 @@ use object::address;
 
 use crate::certificate::Certificate;
 
+/// Go's words for a certificate without subject alternative names.
+pub const RELIES_ON_COMMON_NAME: &str = "x509: certificate relies on legacy Common Name field, use SANs instead";
+
 /// Names of a certificate that an error lists; from here on, Go counts them.
 const LISTED_MAX: usize = 100;
 
@@ -36,7 +39,7 @@ fn mismatch(certificate: &Certificate, host: &str) -> String {
     let names = &certificate.extensions.names;
     let has_names = certificate.extensions.alternative_names().is_some();
     if !has_names && is_match(&certificate.subject.common_name, &labels(&host.to_ascii_lowercase())) {
-        return "x509: certificate relies on legacy Common Name field, use SANs instead".into();
+        return RELIES_ON_COMMON_NAME.into();
     }
     let valid = if ip(host).is_some() {
         if names.addresses.is_empty() {

@@ -26,10 +26,12 @@ mod verify;
 
 pub use certificate::Certificate;
 pub use extensions::{ExtendedUsage, Extensions};
+pub use host::RELIES_ON_COMMON_NAME;
 pub use key::{Curve, PublicKey};
 pub use keypair::KeyPair;
 pub use name::Name;
 pub use pool::{Pool, parse_bundle};
 pub use request::CertificateRequest;
+pub use signature::is_insecure_sha1;
 pub use times::Time;
 pub use verify::{Chain, Options, VerifyError};

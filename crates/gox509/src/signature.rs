@@ -83,6 +83,13 @@ const ECDSA_FAILURE: &str = "x509: ECDSA verification failure";
 /// Go uses no smaller RSA keys.
 const RSA_BITS_MIN: usize = 1024;
 
+const INSECURE: &str = "x509: cannot verify signature: insecure algorithm";
+
+/// Whether a chain was refused because of a signature with SHA-1.
+pub fn is_insecure_sha1(why: &str) -> bool {
+    why.split_once(INSECURE).is_some_and(|(_, algorithm)| algorithm.contains("SHA1"))
+}
+
 impl SignatureAlgorithm {
     pub fn of(algorithm: &Algorithm<'_>) -> SignatureAlgorithm {
         let known = match algorithm.id {
@@ -98,7 +105,7 @@ impl SignatureAlgorithm {
     pub fn check(self, key: &PublicKey, message: &[u8], signature: &[u8], allow_sha1: bool) -> Result<(), String> {
         let SignatureAlgorithm::Known(known) = self else { return Err(UNIMPLEMENTED.into()) };
         if known.hash == Hash::Md5 || (known.hash == Hash::Sha1 && !allow_sha1) {
-            return Err(format!("x509: cannot verify signature: insecure algorithm {}", known.name));
+            return Err(format!("{INSECURE} {}", known.name));
         }
         let (kind, failure) = match key {
             PublicKey::Rsa { .. } => (KeyKind::Rsa, RSA_FAILURE),

@@ -18,6 +18,7 @@ use rustls_pki_types::ServerName;
 use spans::{KeyValue, Kind, OpenSpan};
 
 use crate::calls::CallMeters;
+use crate::certificates::CertificateMeters;
 use crate::connect::{Connector, Dial, Direct, io_error};
 use crate::credentials::{ClientCertificate, Headers};
 use crate::framing::{self, FramedExchange};
@@ -60,6 +61,7 @@ pub struct ClientOptions {
     pub dial: Arc<dyn Dial>,
     /// Counts [`Client::post`].
     pub calls: Arc<CallMeters>,
+    pub certificates: Arc<CertificateMeters>,
 }
 
 impl Default for ClientOptions {
@@ -72,6 +74,7 @@ impl Default for ClientOptions {
             user_agent: "kube-apiserver".into(),
             dial: Arc::new(Direct),
             calls: Arc::default(),
+            certificates: Arc::default(),
         }
     }
 }
@@ -84,6 +87,7 @@ pub struct Client {
     headers: Headers,
     user_agent: HeaderValue,
     pub(crate) calls: Arc<CallMeters>,
+    certificates: Arc<CertificateMeters>,
 }
 
 impl Client {
@@ -103,7 +107,8 @@ impl Client {
         let user_agent =
             HeaderValue::from_str(&options.user_agent).map_err(|error| Error::Settings(error.to_string()))?;
         let headers = Headers::new(&options.credentials).map_err(Error::Settings)?;
-        Ok(Client { http, alone, headers, user_agent, calls: options.calls.clone() })
+        let (calls, certificates) = (options.calls.clone(), options.certificates.clone());
+        Ok(Client { http, alone, headers, user_agent, calls, certificates })
     }
 
     /// Sends a request with an absolute URL and answers as soon as the response's headers are there. `hyper::upgrade::on` the
@@ -113,10 +118,14 @@ impl Client {
         self.headers.put(headers).map_err(Error::Settings)?;
         headers.entry(header::USER_AGENT).or_insert_with(|| self.user_agent.clone());
         framing::frame(&mut request);
-        match spans::begin(Kind::Client, || format!("HTTP {}", request.method())) {
+        let sent = match spans::begin(Kind::Client, || format!("HTTP {}", request.method())) {
             None => self.exchange(request).await,
             Some(span) => Box::pin(self.send_traced(request, span)).await,
+        };
+        if let Err(Error::Connect(why)) = &sent {
+            self.certificates.refused(why);
         }
+        sent
     }
 
     /// Sends a request whose headers are complete.

@@ -16,7 +16,8 @@ use self::http_connect::{HttpConnect, Proxy};
 pub use self::meters::EgressMeters;
 use self::tunnel::Tunnel;
 use crate::{
-    Address, CallMeters, Certificate, ClientOptions, Credentials, Dial, Direct, Error, Protocols, Roots, Stream,
+    Address, CallMeters, Certificate, CertificateMeters, ClientOptions, Credentials, Dial, Direct, Error, Protocols,
+    Roots, Stream,
 };
 
 const FILE: ConfigKind = ConfigKind {
@@ -69,6 +70,8 @@ pub struct Egress {
     pub meters: Arc<EgressMeters>,
     /// Counts calls to the control plane's network and of admission and conversion.
     pub calls: Arc<CallMeters>,
+    /// Counts refused certificates of the servers of those calls.
+    pub certificates: Arc<CertificateMeters>,
 }
 
 impl Egress {
@@ -110,7 +113,8 @@ impl Egress {
 
     /// These options for a server in the control plane's network.
     pub fn of_control_plane(&self, options: ClientOptions) -> ClientOptions {
-        ClientOptions { dial: self.to_control_plane(), calls: self.calls.clone(), ..options }
+        let (calls, certificates) = (self.calls.clone(), self.certificates.clone());
+        ClientOptions { dial: self.to_control_plane(), calls, certificates, ..options }
     }
 
     /// How to reach the cluster's network.

@@ -7,6 +7,7 @@
 
 mod call;
 mod calls;
+mod certificates;
 mod client;
 mod connect;
 mod credentials;
@@ -25,6 +26,7 @@ mod webhook;
 
 pub use call::{CallError, Request};
 pub use calls::CallMeters;
+pub use certificates::CertificateMeters;
 pub use client::{Body, Client, ClientOptions, Protocols, body, read};
 pub use connect::{Dial, Direct, Stream, in_gos_words, lookup};
 pub use credentials::{Certificate, Credentials, Token};

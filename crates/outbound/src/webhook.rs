@@ -11,8 +11,8 @@ use object::{Value, quote};
 use tokio::time::Instant;
 
 use crate::{
-    Address, CallError, CallMeters, Client, ClientOptions, Dial, Egress, Error, Kubeconfig, Protocols, Request,
-    Resolve, Roots,
+    Address, CallError, CallMeters, CertificateMeters, Client, ClientOptions, Dial, Egress, Error, Kubeconfig,
+    Protocols, Request, Resolve, Roots,
 };
 
 /// As many clients as upstream keeps. Making one costs a parsed certificate bundle; its connections are lost with it.
@@ -37,6 +37,7 @@ pub struct WebhookOptions {
     /// Opens connections to URLs.
     pub control_plane: Arc<dyn Dial>,
     pub calls: Arc<CallMeters>,
+    pub certificates: Arc<CertificateMeters>,
 }
 
 impl WebhookOptions {
@@ -44,7 +45,8 @@ impl WebhookOptions {
     pub fn new(services: Arc<dyn Resolve>, egress: &Egress) -> WebhookOptions {
         let kubeconfig = Kubeconfig::default();
         let (cluster, control_plane) = (egress.to_cluster(), egress.to_control_plane());
-        WebhookOptions { kubeconfig, services, cluster, control_plane, calls: egress.calls.clone() }
+        let (calls, certificates) = (egress.calls.clone(), egress.certificates.clone());
+        WebhookOptions { kubeconfig, services, cluster, control_plane, calls, certificates }
     }
 }
 
@@ -167,6 +169,7 @@ impl Webhooks {
             user_agent: "kube-apiserver-admission".into(),
             dial,
             calls: self.options.calls.clone(),
+            certificates: self.options.certificates.clone(),
         };
         Client::new(&options).map_err(|error| error.to_string())
     }

@@ -27,6 +27,7 @@ use crate::arrival::ArrivingBody;
 use crate::call::Arrived;
 use crate::finish::Finish;
 use crate::http_log::HttpLog;
+use crate::metrics::ChainFilter;
 use crate::observe::{CpuClock, Observed};
 use crate::peer::Peer;
 use crate::receive::{Discarding, Receiving, timed_out};
@@ -219,6 +220,7 @@ impl Server {
             observed: self.observer.as_ref().and_then(|observer| Observed::begin(observer, call, audit_id)),
             series: self.metrics.series(&self.api.catalog.load(), call, body.size_hint().exact()),
             began: Instant::now(),
+            stage_began: std::time::Instant::now(),
             long_running,
             _ticket: self.lifecycle.enter(long_running),
             open: peer.begin(),
@@ -259,6 +261,7 @@ impl Server {
         let identity = self.identify(&request.call, request.tracked.open.peer()).await;
         // Over HTTP/2 a client that has not authenticated must make a new connection for its next request, because requests over
         // an open one cost it next to nothing.
+        self.metrics.filters.passed(ChainFilter::Authentication, request.tracked);
         let is_stranger = identity.as_ref().map_or(true, |identity| is_anonymous(&identity.user));
         if is_stranger && self.limits_anonymous_http2 && request.version == HttpVersion::HTTP_2 {
             request.tracked.open.peer().go_away();
@@ -312,7 +315,9 @@ impl Server {
         record.took("authentication", request.tracked.began.elapsed());
         request.tracked.record = Some(record.clone());
         request.call.record = Some(record.clone());
-        match record.received().await {
+        let is_logged = record.received().await;
+        self.metrics.filters.passed(ChainFilter::Audit, request.tracked);
+        match is_logged {
             true => Ok(()),
             false => Err(request.failed(&self.api, &Status::internal("failed to store audit event"))),
         }
@@ -322,7 +327,7 @@ impl Server {
         let requestor = std::mem::take(&mut request.call.user);
         let (call, tracked) = (&mut request.call, &request.tracked);
         let origin = origin::of(&self.api, call, &requestor, request.audit_id);
-        let _span = trace::filter(&tracked.span, self.impersonation.filter());
+        let _span = trace::filter(&tracked.span, self.impersonation.filter().name());
         let wanted = self.impersonation.impersonate(&*self.authorizer, &call.info, requestor, &call.headers);
         let asked = tracked.record.as_deref().filter(|_| impersonate::is_asked(&call.headers));
         let (user, constraint) = match audit::timed(asked, "impersonation", wanted).await {
@@ -338,6 +343,7 @@ impl Server {
         // Proxied servers must not see the client's credentials.
         self.authenticator.strip(&mut call.headers);
         impersonate::strip(&mut call.headers);
+        self.metrics.filters.passed(self.impersonation.filter(), request.tracked);
         Ok(())
     }
 
@@ -355,7 +361,7 @@ impl Server {
         let mut body = Receiving::new(body, || self.unfinished.account(&call.user.name));
         let span = trace::filter(&tracked.span, "priorityandfairness");
         let cost = || seats::list_cost(&self.api.catalog.load(), call);
-        let work = |flow: &flow::Flow, most: u64| flow.work(&call.info, most, cost);
+        let work = |flow: &flow::Flow, asked: &flow::WorkRequest<'_>| flow.work(&call.info, asked, cost);
         let taken = self.seats.take(&call.info, &call.user, tracked.began + call.timeout / 4, work);
         let taken = audit::timed(tracked.record.as_deref(), "apf-queue-wait", taken);
         tracked.seat = match while_reading(&mut body, taken).await {
@@ -367,6 +373,9 @@ impl Server {
             Err(status) => return Err(request.failed(&self.api, &status)),
         };
         drop(span);
+        if self.seats.flow().is_some() {
+            self.metrics.filters.passed(ChainFilter::PriorityAndFairness, tracked);
+        }
         if let Some(observed) = &mut tracked.observed {
             observed.admitted(tracked.seat.as_ref(), tracked.began.elapsed());
         }
@@ -402,6 +411,7 @@ impl Server {
             record.annotate(DECISION, "allow");
             record.annotate(REASON, call.reason());
         }
+        self.metrics.filters.passed(ChainFilter::Authorization, tracked);
         Ok(Passing { call, tracked, audit_id, version, upgrade, from_allowed_page, warnings, admission })
     }
 

@@ -16,6 +16,8 @@ use tokio::time::Instant;
 
 pub use meters::ImpersonationMeters;
 
+use crate::metrics::ChainFilter;
+
 /// The beginning of the names of all headers of impersonation.
 const PREFIX: &str = "impersonate-";
 const USER: &str = "impersonate-user";
@@ -83,9 +85,9 @@ impl Impersonation {
         Impersonation { constrained, last: Mutex::default(), meters: Arc::default() }
     }
 
-    /// The filter's name in traces.
-    pub fn filter(&self) -> &'static str {
-        if self.constrained { "constrainedimpersonation" } else { "impersonation" }
+    /// The filter's name in traces and metrics.
+    pub fn filter(&self) -> ChainFilter {
+        if self.constrained { ChainFilter::ConstrainedImpersonation } else { ChainFilter::Impersonation }
     }
 
     /// Who the request is carried out as: the user that the headers name, or the requestor if they name none; and the constraint

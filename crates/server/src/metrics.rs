@@ -1,6 +1,7 @@
 //! `/metrics`: what is counted, under upstream's names, in the Prometheus text format.
 
 mod authorization;
+mod filters;
 mod process;
 mod requests;
 mod shown;
@@ -14,6 +15,7 @@ use registry::Catalog;
 use rest::Call;
 
 use authorization::Authorization;
+pub use filters::{ChainFilter, FilterTimes};
 use metrics::{Histogram, head};
 pub use requests::{Labels, Requests, Series};
 pub use shown::Shown;
@@ -23,6 +25,7 @@ pub use shown::Shown;
 pub struct Metrics {
     pub requests: Requests,
     pub authorization: Authorization,
+    pub filters: FilterTimes,
     panics: AtomicU64,
     handshake_errors: AtomicU64,
     refused_connections: AtomicU64,
@@ -99,6 +102,7 @@ impl Metrics {
     fn write(&self, (reads, writes): (usize, usize), out: &mut String) -> std::fmt::Result {
         self.requests.write(out)?;
         self.authorization.write(out)?;
+        self.filters.write(out)?;
         let name = "apiserver_current_inflight_requests";
         head(out, name, "gauge", "Requests under way that are not long-running.")?;
         for (kind, count) in [("mutating", writes), ("readOnly", reads)] {

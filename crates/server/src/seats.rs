@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use flow::{Flow, Rejected, Work};
+use flow::{Flow, Rejected, Work, WorkRequest};
 use parking_lot::Mutex;
 use registry::Catalog;
 use request::{RequestInfo, User, Verb};
@@ -67,7 +67,7 @@ impl Seats {
         info: &RequestInfo,
         user: &User,
         deadline: Instant,
-        work: impl FnOnce(&Flow, u64) -> Work,
+        work: impl FnOnce(&Flow, &WorkRequest<'_>) -> Work,
     ) -> Result<Option<Seat>, Full> {
         let is_limited_watch = self.flow.is_some() && info.verb == Verb::Watch;
         if (info.is_long_running() && !is_limited_watch) || is_health_check(info) {
@@ -76,7 +76,7 @@ impl Seats {
         let limit = if info.verb.is_read() { &self.reads } else { &self.writes };
         let hold = match (&self.flow, &limit.free) {
             (Some(flow), _) => {
-                let seats = flow.admit(info, user, deadline, |most| work(flow, most)).await;
+                let seats = flow.admit(info, user, deadline, |asked| work(flow, asked)).await;
                 Hold::Flow(seats.map_err(|rejected| Full(Some(rejected)))?)
             }
             (None, None) => Hold::Permit(None),

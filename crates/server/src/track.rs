@@ -36,6 +36,8 @@ const RESET_GRACE: Duration = Duration::from_secs(5);
 pub struct Tracked {
     pub series: Option<Arc<Series>>,
     pub began: Instant,
+    /// When the stage of the chain began that the request is in.
+    pub stage_began: std::time::Instant,
     pub long_running: bool,
     /// Shutdown waits until this is dropped.
     pub _ticket: Ticket,
@@ -128,6 +130,13 @@ impl Tracked {
         }
     }
 
+    /// Counts a response that was broken off.
+    fn aborted(&self) {
+        if let Some(series) = &self.series {
+            series.aborted();
+        }
+    }
+
     /// Runs what an upgraded connection is used for; it ends when the server shuts down.
     async fn until_closed(self, task: BoxFuture<'static, ()>, end: Option<WatchEnd>) {
         if let Some(series) = &self.series {
@@ -215,7 +224,10 @@ impl Stream for Sending {
             Poll::Ready(first)
         } else {
             let mut rest = rest.lock();
-            let Some(chunks) = &mut rest.chunks else { return Poll::Ready(Some(Err(Aborted))) };
+            let Some(chunks) = &mut rest.chunks else {
+                tracked.aborted();
+                return Poll::Ready(Some(Err(Aborted)));
+            };
             let began = tracked.observed.as_ref().and_then(|observed| observed.clock());
             let polled = chunks.poll_next_unpin(cx);
             if let (Some(observed), Some(began)) = (&mut tracked.observed, began) {
@@ -228,7 +240,8 @@ impl Stream for Sending {
         };
         match &polled {
             Poll::Ready(Some(Ok(chunk))) => self.tracked.bytes += chunk.len() as u64,
-            Poll::Ready(_) => {}
+            Poll::Ready(Some(Err(Aborted))) => self.tracked.aborted(),
+            Poll::Ready(None) => {}
             Poll::Pending => {
                 ready!(self.end.as_mut().map_or(Poll::Pending, |end| end.poll_unpin(cx)));
             }

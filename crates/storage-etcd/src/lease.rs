@@ -2,8 +2,10 @@
 //! thousands of events an hour, and a lease for each would cost etcd more than the events.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::Histogram;
 use storage::{Error, Result};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -16,6 +18,8 @@ use crate::write::is_full;
 const REUSE_PART: u32 = 20;
 /// When a lease ends, all its keys are deleted at once; more would make that a hiccup.
 const KEYS_PER_LEASE: u32 = 1000;
+/// Upstream's buckets for the number of a lease's keys.
+const KEYS: &[f64] = &[10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0];
 /// How long the lease for keys of our own lasts, and for which part of that it is put on keys: a key that was just written
 /// stays for at least the rest.
 const OWN: Duration = Duration::from_secs(3600);
@@ -26,6 +30,8 @@ pub(crate) struct Leases {
     /// The latest lease for each time to live.
     latest: Mutex<HashMap<Duration, Lease>>,
     own: Mutex<Option<OwnLease>>,
+    /// How many keys each lease got that is no longer put on keys.
+    pub keys: Arc<Histogram>,
 }
 
 /// The lease for keys that this server writes for itself.
@@ -50,7 +56,8 @@ struct Lease {
 
 impl Leases {
     pub fn new(reuse: Duration) -> Leases {
-        Leases { reuse, latest: Mutex::default(), own: Mutex::default() }
+        let keys = Arc::new(Histogram::new(KEYS));
+        Leases { reuse, latest: Mutex::default(), own: Mutex::default(), keys }
     }
 
     /// A lease that lasts for at least `ttl` from now.
@@ -65,9 +72,12 @@ impl Leases {
         }
         let lasting = ttl + (ttl / REUSE_PART).min(self.reuse);
         let id = grant(client, lasting).await?;
-        // The one for another time to live that has ended is of no use any more.
-        latest.retain(|_, lease| lease.ends > now);
-        latest.insert(ttl, Lease { id, ends: now + lasting, keys: 1 });
+        // Those for other times to live that have ended are of no use any more.
+        latest.retain(|other, lease| *other == ttl || lease.ends > now);
+        let replaced = latest.insert(ttl, Lease { id, ends: now + lasting, keys: 1 });
+        if let Some(replaced) = replaced {
+            self.keys.observe(f64::from(replaced.keys));
+        }
         Ok(id)
     }
 

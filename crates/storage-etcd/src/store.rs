@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use metrics::Histogram;
 use storage::{
     Condition, Entry, Error, Found, Health, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store,
     WatchRequest, WatchStream, Write, Written,
@@ -88,6 +89,11 @@ impl EtcdStore {
         let compactor = (!options.compaction_interval.is_zero())
             .then(|| Arc::new(compactor::start(shared.clone(), options.compaction_interval)));
         Ok(EtcdStore { shared, _compactor: compactor })
+    }
+
+    /// How many keys leases have.
+    pub fn keys_per_lease(&self) -> Arc<Histogram> {
+        self.shared.leases.keys.clone()
     }
 
     /// Whether a majority answers: what health checks ask. Not for watches, which are left alone.

@@ -19,6 +19,8 @@ mod envelope;
 mod feed;
 #[cfg(feature = "kms")]
 mod kms;
+#[cfg_attr(not(feature = "kms"), allow(dead_code))] // Keys are counted by the plugins.
+mod meters;
 #[cfg(not(feature = "kms"))]
 mod no_plugins;
 #[cfg(not(feature = "kms"))]
@@ -37,6 +39,7 @@ mod store;
 mod validate;
 
 pub use config::ConfigError;
+pub use meters::KeyMeters;
 pub use reload::{ConfigFile, ToJson};
 pub use rules::Encryption;
 pub use store::{EncryptedStore, ResourceOf};

@@ -41,5 +41,6 @@ pub(super) async fn open(
     // The socket in the data directory takes requests for backups and for links to the console.
     let admin = Admin::open(data_dir, store.clone(), console);
     let background: Vec<Box<dyn Send + Sync>> = vec![Box::new(admin)];
-    Ok(OpenedStore { background, ..OpenedStore::of(Cluster { store, ask, is_embedded: true }) })
+    let cluster = Cluster { store, ask, is_embedded: true, keys_per_lease: None };
+    Ok(OpenedStore { background, ..OpenedStore::of(cluster) })
 }

@@ -61,7 +61,8 @@ async fn connect(config: &StoreConfig, dial: &Option<EtcdDial>, servers: &[Strin
         let store = asked.clone();
         Box::pin(async move { store.check().await })
     });
-    Ok(Cluster { store: Arc::new(store), ask, is_embedded: false })
+    let keys_per_lease = Some(store.keys_per_lease());
+    Ok(Cluster { store: Arc::new(store), ask, is_embedded: false, keys_per_lease })
 }
 
 /// Connects to etcd as an egress selection says.

@@ -49,6 +49,16 @@ impl OpenedStore {
         if let Some(recorder) = &self.history {
             crate::history::contribute(&metrics, recorder.clone());
         }
+        let keys = self.encryption.as_ref().map(|encryption| encryption.key_meters()).unwrap_or_default();
+        metrics.contribute(move |out| keys.write(out).expect("writing to a string cannot fail"));
+        for keys in self.clusters.iter().filter_map(|cluster| cluster.keys_per_lease.clone()).take(1) {
+            metrics.contribute(move |out| {
+                let name = "etcd_lease_object_counts";
+                let written = metric_head(out, name, "histogram", "Number of objects attached to a single etcd lease.")
+                    .and_then(|()| keys.write(name, "", out));
+                written.expect("writing to a string cannot fail");
+            });
+        }
         if !config.count_metric_interval.is_zero() {
             let api = Arc::downgrade(api);
             metrics.contribute(move |out| {

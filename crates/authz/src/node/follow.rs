@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
 
 use cache::Object;
 use object::{Str, Value};
@@ -12,6 +13,7 @@ use storage::{Key, Revision};
 
 use super::graph::Graph;
 use super::references::{POD_PATHS, PodReferences, VolumeReferences};
+use crate::AuthzMeters;
 
 /// Where the objects are stored that relate others to nodes. None if a resource is not served.
 pub struct Sources {
@@ -36,6 +38,7 @@ pub struct Followed {
     feeds: Vec<Feed>,
     /// Held by the one that brings the graph up to date.
     catching_up: Mutex<()>,
+    meters: Arc<AuthzMeters>,
 }
 
 struct Feed {
@@ -53,8 +56,31 @@ enum GraphChange {
     Owner(Key, String),
 }
 
+impl GraphChange {
+    /// Upstream's name for it.
+    fn operation(&self, source: Source) -> &'static str {
+        let stays = match self {
+            GraphChange::Pod(_, references) => references.is_some(),
+            GraphChange::Volume(_, references) => references.is_some(),
+            GraphChange::Owner(_, node) => !node.is_empty(),
+        };
+        match (source, stays) {
+            (Source::Pods, true) => "AddPod",
+            (Source::Pods, false) => "DeletePod",
+            (Source::Volumes, true) => "AddPV",
+            (Source::Volumes, false) => "DeletePV",
+            (Source::Attachments, true) => "AddVolumeAttachment",
+            (Source::Attachments, false) => "DeleteVolumeAttachment",
+            (Source::Slices, true) => "AddResourceSlice",
+            (Source::Slices, false) => "DeleteResourceSlice",
+            (Source::Certificates, true) => "AddPodCertificateRequest",
+            (Source::Certificates, false) => "DeletePodCertificateRequest",
+        }
+    }
+}
+
 impl Followed {
-    pub fn new(sources: Sources) -> Followed {
+    pub fn new(sources: Sources, meters: Arc<AuthzMeters>) -> Followed {
         let node_name = &["spec.nodeName"][..];
         let feeds = [
             (Source::Pods, Some(sources.pods), POD_PATHS),
@@ -68,7 +94,7 @@ impl Followed {
             Some(Feed { source, storage: storage?, paths, applied: AtomicI64::new(0) })
         };
         let feeds = feeds.into_iter().filter_map(feed).collect();
-        Followed { graph: RwLock::default(), feeds, catching_up: Mutex::new(()) }
+        Followed { graph: RwLock::default(), feeds, catching_up: Mutex::new(()), meters }
     }
 
     /// The graph with everything that the caches know by now.
@@ -89,11 +115,13 @@ impl Followed {
             let (changes, revision) = feed.changes(&self.graph);
             let mut graph = self.graph.write();
             for change in changes {
+                let (operation, began) = (change.operation(feed.source), Instant::now());
                 match change {
                     GraphChange::Pod(key, references) => graph.set_pod(&key, references),
                     GraphChange::Volume(key, references) => graph.set_volume(&key, references),
                     GraphChange::Owner(key, node) => graph.set_owner(&key, &node),
                 }
+                self.meters.graph_seconds.with(&[operation]).observe(began.elapsed().as_secs_f64());
             }
             drop(graph);
             feed.applied.store(revision, Ordering::Release);

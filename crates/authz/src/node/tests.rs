@@ -35,7 +35,7 @@ fn authorizer(catalog: &Catalog, settings: &[(&str, bool)]) -> Node {
     let mut features = Features::default();
     let settings: Vec<(String, bool)> = settings.iter().map(|(name, on)| (name.to_string(), *on)).collect();
     features.set(&settings).unwrap();
-    Node::new(sources, crate::rbac::rules(&rule), &features)
+    Node::new(sources, crate::rbac::rules(&rule), &features, Arc::default())
 }
 
 /// Stores an object as it is, or removes it.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use storage::{Batch, Entry, Key, Progress, RangeQuery, Revision, Subscriber, WatchRequest};
@@ -20,8 +20,10 @@ const RETRY: Duration = Duration::from_millis(200);
 impl Cache {
     /// Lists the range, replaces the state with it and subscribes to what comes after.
     pub(super) async fn follow(self: &Arc<Self>) -> Result<(), Error> {
+        let began = Instant::now();
         let (entries, revision) = self.load().await?;
         self.replace(entries, revision);
+        self.meters.initializations.observe(began.elapsed().as_secs_f64());
         let follower = Arc::new(CacheFollower { cache: Arc::downgrade(self), ended: AtomicBool::new(false) });
         let request = WatchRequest::after(self.range.clone(), revision);
         let subscription = self.store.subscribe(request, follower.clone()).await?;
@@ -94,6 +96,7 @@ impl Cache {
     }
 
     fn apply(&self, batch: &Batch) {
+        let arrived = Instant::now();
         let objects = batch.events.iter().map(|change| change.entry.as_ref().map(|entry| self.object(entry.clone())));
         let objects: Vec<Option<Arc<Object>>> = objects.collect();
         if self.options.index.is_some() {
@@ -107,7 +110,7 @@ impl Cache {
             let event = match object {
                 Some(object) => {
                     let previous = self.put(&mut state, object.clone());
-                    Event::new(change.revision, Some(object), previous, self.budget.clone())
+                    Event::new(change.revision, Some(object), previous, self.budget.clone()).arriving(arrived)
                 }
                 None => {
                     let previous = state.objects.remove(&change.key);
@@ -115,7 +118,7 @@ impl Cache {
                         state.bytes -= previous.value().len();
                         self.unindex(&mut state, previous);
                     }
-                    Event::new(change.revision, None, previous, self.budget.clone())
+                    Event::new(change.revision, None, previous, self.budget.clone()).arriving(arrived)
                 }
             };
             self.changed.store(event.revision, Ordering::Release);
@@ -127,6 +130,7 @@ impl Cache {
         // Under the same lock: a snapshot's revision must say exactly what it contains.
         state.applied = batch.revision;
         drop(state);
+        self.meters.applied.observe_times(arrived.elapsed().as_secs_f64(), batch.events.len() as u64);
         self.wake(woken);
     }
 }

@@ -19,7 +19,9 @@ fn after(start: Instant, millis: u64) -> Instant {
 }
 
 fn arrive(queues: &mut Queues, hash: u64, work: Work, now: Instant) -> Arrival {
-    queues.arrive(Arriving { schema: &"schema".into(), distinguisher: "", hash, work, takes_turns: true }, now)
+    let lengths = &Histogram::new(&[]);
+    let schema = &"schema".into();
+    queues.arrive(Arriving { schema, distinguisher: "", hash, work, takes_turns: true, lengths }, now)
 }
 
 #[test]

@@ -76,9 +76,13 @@ impl<'a> Labels<'a> {
 
     fn text(&self, with_dry_run: bool) -> String {
         let dry_run = if with_dry_run { format!("dry_run=\"{}\",", self.dry_run) } else { String::new() };
+        format!("component=\"{}\",{dry_run}{}", self.component, self.asked_for())
+    }
+
+    fn asked_for(&self) -> String {
         format!(
-            "component=\"{}\",{dry_run}group=\"{}\",resource=\"{}\",scope=\"{}\",subresource=\"{}\",verb=\"{}\",version=\"{}\"",
-            self.component, self.group, self.resource, self.scope, self.subresource, self.verb, self.version
+            "group=\"{}\",resource=\"{}\",scope=\"{}\",subresource=\"{}\",verb=\"{}\",version=\"{}\"",
+            self.group, self.resource, self.scope, self.subresource, self.verb, self.version
         )
     }
 }
@@ -165,6 +169,8 @@ struct SharedSeries {
     bytes: Histogram,
     /// How many long-running requests are open.
     open: AtomicI64,
+    /// How many answers were broken off.
+    aborted: AtomicU64,
 }
 
 impl Default for SharedSeries {
@@ -173,6 +179,7 @@ impl Default for SharedSeries {
             promised: Histogram::new(&SECONDS[2..]),
             bytes: Histogram::new(RESPONSE_BYTES),
             open: AtomicI64::new(0),
+            aborted: AtomicU64::new(0),
         }
     }
 }
@@ -201,6 +208,10 @@ impl Series {
     /// Notes that the API is deprecated.
     pub fn deprecated(&self, removed_release: &str) {
         self.removed_release.get_or_init(|| removed_release.to_string());
+    }
+
+    pub fn aborted(&self) {
+        self.shared.aborted.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn opened(&self) {
@@ -318,6 +329,7 @@ impl Requests {
                 writeln!(out, "{name}{{{}}} {open}", labels.text(false))?;
             }
         }
+        write_aborted(&sorted, out)?;
         write_deprecated(&sorted, out)?;
         let name = "apiserver_request_body_size_bytes";
         super::head(out, name, "histogram", "Bytes of a request's body.")?;
@@ -328,6 +340,25 @@ impl Requests {
         super::head(out, name, "counter", "Requests the server ended in self-defence.")?;
         writeln!(out, "{name}{{component=\"apiserver\"}} {}", self.terminated.load(Ordering::Relaxed))
     }
+}
+
+/// Nothing if no answer was broken off.
+fn write_aborted(sorted: &[(Labels<'_>, &Arc<Series>)], out: &mut String) -> std::fmt::Result {
+    let name = "apiserver_request_aborts_total";
+    let aborted = |series: &Series| series.shared.aborted.load(Ordering::Relaxed);
+    let mut lines = sorted.iter().filter(|(_, one)| aborted(one) > 0).peekable();
+    if lines.peek().is_some() {
+        super::head(
+            out,
+            name,
+            "counter",
+            "Requests whose answers were broken off, because their time was over or what they read failed.",
+        )?;
+    }
+    for (labels, one) in lines {
+        writeln!(out, "{name}{{{}}} {}", labels.asked_for(), aborted(one))?;
+    }
+    Ok(())
 }
 
 fn write_deprecated(series: &[(Labels<'_>, &Arc<Series>)], out: &mut String) -> std::fmt::Result {

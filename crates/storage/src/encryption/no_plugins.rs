@@ -1,10 +1,12 @@
 //! In the place of `plugins` in programs without the feature `kms`: a configuration that names a plugin is refused, so that nothing else here
 //! is ever called.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::{NoPlugin as KmsPlugin, NoPlugin as LearnedKey, NoPlugin as NeededKey};
 use super::config::Kms;
+use super::meters::KeyMeters;
 use super::provider::{Failure, Opened};
 
 /// A plugin, or a key of one; there is none.
@@ -12,7 +14,7 @@ use super::provider::{Failure, Opened};
 pub(crate) enum NoPlugin {}
 
 impl NoPlugin {
-    pub async fn start(_: &Kms, _: Duration) -> Result<NoPlugin, String> {
+    pub async fn start(_: &Kms, _: Duration, _: Arc<KeyMeters>) -> Result<NoPlugin, String> {
         Err("the feature kms was left out of this program".into())
     }
 

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::cipher::{Cipher, SEED_BYTES, random};
 use super::envelope::{EncryptedObject, SOURCE_IS_KEY, SOURCE_IS_SEED, shown_key_id, validate_key_id};
 use super::kms::{Client, DecryptRequest, EncryptRequest, StatusResponse};
+use super::meters::KeyMeters;
 use super::plugins::NeededKey;
 use super::provider::{Failure, Opened};
 
@@ -40,6 +41,7 @@ pub(crate) struct Plugin {
     client: Client,
     seed: ArcSwapOption<Seed>,
     keys: Mutex<HashMap<[u8; 32], Arc<Cipher>>>,
+    meters: Arc<KeyMeters>,
     /// Keys that could not be decrypted just now, and why.
     failed: Mutex<HashMap<[u8; 32], (Instant, String)>>,
     checked: tokio::sync::Mutex<Option<PluginCheck>>,
@@ -60,7 +62,12 @@ struct PluginCheck {
 }
 
 impl Plugin {
-    pub async fn start(name: &str, endpoint: &str, timeout: Duration) -> Result<Arc<Self>, String> {
+    pub async fn start(
+        name: &str,
+        endpoint: &str,
+        timeout: Duration,
+        meters: Arc<KeyMeters>,
+    ) -> Result<Arc<Self>, String> {
         let client = Client::new(endpoint, timeout)?;
         let plugin = Arc::new(Plugin {
             name: name.into(),
@@ -68,6 +75,7 @@ impl Plugin {
             client,
             seed: ArcSwapOption::empty(),
             keys: Mutex::default(),
+            meters,
             failed: Mutex::default(),
             checked: tokio::sync::Mutex::default(),
         });
@@ -100,6 +108,7 @@ impl Plugin {
         object.validate()?;
         let known = self.keys.lock().get(&object.source_digest()).cloned();
         let Some(cipher) = known else {
+            self.meters.missed();
             return Err(Failure::NeedsKey(NeededKey::Source(self.clone(), Box::new(object))));
         };
         let value = cipher.open(&object.encrypted_data, place)?;
@@ -223,7 +232,7 @@ impl Plugin {
             self.seed.store(Some(Arc::new(Seed { cipher, object, until })));
             return Ok(());
         }
-        let secret: [u8; SEED_BYTES] = random()?;
+        let secret: [u8; SEED_BYTES] = self.meters.generate(random)?;
         let request = EncryptRequest { plaintext: secret.to_vec(), uid: uid()? };
         let answer = self.client.encrypt(request).await;
         let answer = answer.map_err(|error| format!("failed to rotate DEK: failed to encrypt DEK, error: {error}"))?;
@@ -289,7 +298,7 @@ mod tests {
         let socket = directory.path().join("kms.sock");
         let mock = MockPlugin::start(&socket);
         let endpoint = format!("unix://{}", socket.display());
-        let plugin = Plugin::start("mock", &endpoint, Duration::from_secs(2)).await.unwrap();
+        let plugin = Plugin::start("mock", &endpoint, Duration::from_secs(2), Arc::default()).await.unwrap();
         let age = || {
             let seed = plugin.seed.load_full().unwrap();
             let (cipher, object) = (seed.cipher.clone(), seed.object.clone());

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::cipher::{Cipher, random};
 use super::kms::{Client, TIMED_OUT};
+use super::meters::KeyMeters;
 use super::plugin::{FAILURE_TTL, HEALTH_TTL, HEALTH_TTL_FAILED};
 use super::plugins::NeededKey;
 use super::provider::{Failure, Opened};
@@ -31,6 +32,7 @@ pub(crate) struct PluginV1 {
     version_checked: OnceCell<()>,
     /// None if the configuration wants no keys remembered.
     keys: Option<Mutex<RecentKeys>>,
+    meters: Arc<KeyMeters>,
     /// When a call last timed out: others are not made for a moment, or a list of many values would wait for each of them.
     timed_out: Mutex<Option<Instant>>,
     checked: tokio::sync::Mutex<Option<(Instant, Result<(), String>)>>,
@@ -50,7 +52,13 @@ pub(crate) struct LearnedKey {
 
 impl PluginV1 {
     /// A `cache_size` below one means that no keys are remembered.
-    pub fn new(name: &str, endpoint: &str, timeout: Duration, cache_size: i32) -> Result<Self, String> {
+    pub fn new(
+        name: &str,
+        endpoint: &str,
+        timeout: Duration,
+        cache_size: i32,
+        meters: Arc<KeyMeters>,
+    ) -> Result<Self, String> {
         let wrong = |error| format!("could not configure KMSv1-Plugin's probe {name:?}, error: {error}");
         let cache_size = usize::try_from(cache_size).ok().filter(|size| *size > 0);
         Ok(PluginV1 {
@@ -59,13 +67,14 @@ impl PluginV1 {
             client: Client::new(endpoint, timeout).map_err(wrong)?,
             version_checked: OnceCell::new(),
             keys: cache_size.map(|size| Mutex::new(RecentKeys::new(size))),
+            meters,
             timed_out: Mutex::default(),
             checked: tokio::sync::Mutex::default(),
         })
     }
 
     pub async fn seal(&self, value: &[u8], place: &[u8]) -> Result<Vec<u8>, String> {
-        let secret: [u8; DATA_KEY_BYTES] = random()?;
+        let secret: [u8; DATA_KEY_BYTES] = self.meters.generate(random)?;
         let encrypted = self.encrypt(&secret).await?;
         let length = u16::try_from(encrypted.len())
             .map_err(|_| format!("pending child length {} exceeds 2-byte length prefix", encrypted.len()))?;
@@ -84,6 +93,7 @@ impl PluginV1 {
         let learned = learned.filter(|learned| *learned.encrypted == *encrypted).map(|learned| learned.key.clone());
         let key = learned.or_else(|| self.keys.as_ref()?.lock().get(encrypted));
         let Some(key) = key else {
+            self.meters.missed();
             return Err(Failure::NeedsKey(NeededKey::DataKey(self.clone(), encrypted.into())));
         };
         match key.gcm.open(sealed, place) {
@@ -128,7 +138,9 @@ impl PluginV1 {
     fn remember(&self, encrypted: &[u8], secret: &[u8]) -> Result<Arc<DataKey>, String> {
         let key = Arc::new(DataKey { gcm: Cipher::gcm(secret)?, cbc: Cipher::cbc(secret)? });
         if let Some(keys) = &self.keys {
-            keys.lock().insert(encrypted, key.clone());
+            let mut keys = keys.lock();
+            keys.insert(encrypted, key.clone());
+            self.meters.remembers(keys.keys.len(), keys.size);
         }
         Ok(key)
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::config::Kms;
 use super::envelope::{EncryptedObject, sha256};
+use super::meters::KeyMeters;
 use super::plugin::Plugin;
 pub(crate) use super::plugin_v1::LearnedKey;
 use super::plugin_v1::{CACHE_SIZE, PluginV1};
@@ -27,12 +28,12 @@ pub(crate) enum NeededKey {
 
 impl KmsPlugin {
     /// The plugin that a configuration names. One of version 2 is contacted once.
-    pub async fn start(kms: &Kms, timeout: Duration) -> Result<KmsPlugin, String> {
+    pub async fn start(kms: &Kms, timeout: Duration, meters: Arc<KeyMeters>) -> Result<KmsPlugin, String> {
         if kms.api_version == "v2" {
-            return Ok(KmsPlugin::V2(Plugin::start(&kms.name, &kms.endpoint, timeout).await?));
+            return Ok(KmsPlugin::V2(Plugin::start(&kms.name, &kms.endpoint, timeout, meters).await?));
         }
         let cache_size = kms.cachesize.unwrap_or(CACHE_SIZE);
-        Ok(KmsPlugin::V1(Arc::new(PluginV1::new(&kms.name, &kms.endpoint, timeout, cache_size)?)))
+        Ok(KmsPlugin::V1(Arc::new(PluginV1::new(&kms.name, &kms.endpoint, timeout, cache_size, meters)?)))
     }
 
     pub fn is_v1(&self) -> bool {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 
 use super::config::{ConfigError, Configuration};
-use super::rules::{Encryption, Rules};
+use super::rules::{Encryption, KmsOptions, Rules};
 use crate::watch::AbortOnDrop;
 
 /// Turns the file's content, YAML or JSON, into JSON.
@@ -32,9 +32,9 @@ impl ConfigFile {
         let path = path.into();
         let content = read(&path).await?;
         let config = parse(&path, &content, &to_json, false)?;
-        let rules = build(&config, kms_v1).await?;
-        let encryption = Encryption::none(kms_v1);
-        encryption.replace(rules);
+        let kms = KmsOptions::new(kms_v1);
+        let rules = build(&config, &kms).await?;
+        let encryption = Encryption::of(rules, kms);
         let digest = tokio::sync::Mutex::new(digest_of(&content));
         Ok(ConfigFile { path, to_json, digest, encryption: Arc::new(encryption) })
     }
@@ -53,7 +53,7 @@ impl ConfigFile {
             return Ok(false);
         }
         let config = parse(&self.path, &content, &self.to_json, true)?;
-        let rules = build(&config, self.encryption.allows_v1()).await?;
+        let rules = build(&config, self.encryption.kms()).await?;
         wait_until_healthy(&rules).await?;
         self.encryption.replace(rules);
         *digest = new;
@@ -112,9 +112,9 @@ fn parse(path: &Path, content: &[u8], to_json: &ToJson, reload: bool) -> Result<
     config.validate(reload).map_err(|error| ConfigError(format!("error while parsing file: {error}")))
 }
 
-async fn build(config: &Configuration, kms_v1: bool) -> Result<Rules, ConfigError> {
+async fn build(config: &Configuration, kms: &KmsOptions) -> Result<Rules, ConfigError> {
     let wrong = |error: ConfigError| ConfigError(format!("error while building transformers: {error}"));
-    Rules::build(config, kms_v1).await.map_err(wrong)
+    Rules::build(config, kms).await.map_err(wrong)
 }
 
 async fn wait_until_healthy(rules: &Rules) -> Result<(), ConfigError> {

@@ -11,6 +11,7 @@ use tokio::sync::watch as signal;
 
 use super::cipher::Cipher;
 use super::config::{ConfigError, Configuration, Keys, Kms, ProviderConfig};
+use super::meters::KeyMeters;
 use super::plugins::KmsPlugin;
 use super::provider::{Chain, Keyed, Provider};
 
@@ -29,8 +30,21 @@ pub struct Encryption {
     rules: ArcSwap<Rules>,
     /// Counts the rules that have been in force.
     generation: signal::Sender<u64>,
+    kms: KmsOptions,
+}
+
+/// What holds for all plugins.
+#[derive(Clone, Default)]
+pub(crate) struct KmsOptions {
     /// Whether plugins of version 1 may be used: the feature gate `KMSv1`.
-    kms_v1: bool,
+    pub v1: bool,
+    pub meters: Arc<KeyMeters>,
+}
+
+impl KmsOptions {
+    pub fn new(v1: bool) -> KmsOptions {
+        KmsOptions { v1, meters: Arc::default() }
+    }
 }
 
 #[derive(Default)]
@@ -45,23 +59,29 @@ pub(crate) struct Rules {
 impl Encryption {
     /// Nothing is encrypted, and encrypted values are refused.
     pub fn none(kms_v1: bool) -> Self {
-        Encryption::of(Rules::default(), kms_v1)
+        Encryption::of(Rules::default(), KmsOptions::new(kms_v1))
     }
 
     /// Makes rules of a configuration in JSON. Plugins are contacted once; those that do not answer yet are tried again
     /// in the background, as an API server and its plugin may start in any order. Must be called within a runtime.
     pub async fn from_json(json: &[u8], kms_v1: bool) -> Result<Self, ConfigError> {
-        let rules = Rules::build(&Configuration::parse(json, false)?, kms_v1).await?;
-        Ok(Encryption::of(rules, kms_v1))
+        let kms = KmsOptions::new(kms_v1);
+        let rules = Rules::build(&Configuration::parse(json, false)?, &kms).await?;
+        Ok(Encryption::of(rules, kms))
     }
 
-    fn of(rules: Rules, kms_v1: bool) -> Self {
+    pub(crate) fn of(rules: Rules, kms: KmsOptions) -> Self {
         // From one on, so that none can be told from the first.
-        Encryption { rules: ArcSwap::from_pointee(rules), generation: signal::Sender::new(1), kms_v1 }
+        Encryption { rules: ArcSwap::from_pointee(rules), generation: signal::Sender::new(1), kms }
     }
 
-    pub(crate) fn allows_v1(&self) -> bool {
-        self.kms_v1
+    pub(crate) fn kms(&self) -> &KmsOptions {
+        &self.kms
+    }
+
+    /// Counts the keys that plugins encrypt.
+    pub fn key_meters(&self) -> Arc<KeyMeters> {
+        self.kms.meters.clone()
     }
 
     /// Tells of changes.
@@ -111,13 +131,13 @@ impl Encryption {
 }
 
 impl Rules {
-    pub async fn build(config: &Configuration, kms_v1: bool) -> Result<Self, ConfigError> {
+    pub async fn build(config: &Configuration, kms: &KmsOptions) -> Result<Self, ConfigError> {
         let mut built: HashMap<String, HashMap<String, Vec<Arc<Provider>>>> = HashMap::new();
         let mut rules = Rules::default();
         for rule in &config.resources {
             let mut providers = Vec::new();
             for provider in &rule.providers {
-                providers.push(Arc::new(rules.provider(provider, kms_v1).await.map_err(ConfigError)?));
+                providers.push(Arc::new(rules.provider(provider, kms).await.map_err(ConfigError)?));
             }
             for name in &rule.resources {
                 let (group, resource) = parse_group_resource(name);
@@ -138,7 +158,7 @@ impl Rules {
         Ok(rules)
     }
 
-    async fn provider(&mut self, config: &ProviderConfig, kms_v1: bool) -> Result<Provider, String> {
+    async fn provider(&mut self, config: &ProviderConfig, options: &KmsOptions) -> Result<Provider, String> {
         if let Some(keys) = &config.aesgcm {
             return keyed("k8s:enc:aesgcm:v1:", "AES", keys, Cipher::gcm);
         }
@@ -149,15 +169,15 @@ impl Rules {
             return keyed("k8s:enc:secretbox:v1:", "Secretbox", keys, Cipher::secretbox);
         }
         let Some(kms) = &config.kms else { return Ok(Provider::Identity) };
-        let plugin = self.plugin(kms, kms_v1).await?;
+        let plugin = self.plugin(kms, options).await?;
         self.plugins.push(plugin.clone());
         Ok(Provider::Kms(plugin))
     }
 
-    async fn plugin(&mut self, kms: &Kms, kms_v1: bool) -> Result<KmsPlugin, String> {
+    async fn plugin(&mut self, kms: &Kms, options: &KmsOptions) -> Result<KmsPlugin, String> {
         let timeout = kms.timeout()?;
         let is_v1 = kms.api_version != "v2";
-        if is_v1 && !kms_v1 {
+        if is_v1 && !options.v1 {
             return Err(KMS_V1_REFUSED.into());
         }
         if is_v1 {
@@ -167,7 +187,7 @@ impl Rules {
         }
         // The health check of version 1 makes two calls.
         self.timeouts += if is_v1 { 2 * timeout } else { timeout };
-        KmsPlugin::start(kms, timeout).await
+        KmsPlugin::start(kms, timeout, options.meters.clone()).await
     }
 
     fn find(&self, (group, resource): GroupResource<'_>) -> Option<&Arc<Chain>> {

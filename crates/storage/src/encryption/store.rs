@@ -44,7 +44,7 @@ impl Layer for EncryptedStore {
     /// Not where plugins of version 1 are allowed: each value has its own key there, which the plugin may have to decrypt,
     /// and a commit cannot wait for that.
     fn delivers_in_commit(&self) -> bool {
-        self.inner.delivers_in_commit() && !self.values.encryption.allows_v1()
+        self.inner.delivers_in_commit() && !self.values.encryption.kms().v1
     }
 
     async fn get(&self, key: &[u8], at: Option<Revision>) -> Result<Found> {

@@ -41,7 +41,7 @@ async fn metrics_of_upstream_are_shown_or_listed() {
         let (name, kind, rest) = (words.next().unwrap(), words.next().unwrap(), words.next());
         let matches = match (types.get(name), rest) {
             (Some(shown), None | Some("seldom")) => *shown == kind,
-            (None, Some("seldom" | "none" | "wanted")) => true,
+            (None, Some("seldom" | "none")) => true,
             _ => false,
         };
         if !matches {

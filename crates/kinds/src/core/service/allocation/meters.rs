@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{Counter, Family, Gauge, Histogram};
+use metrics::{Counter, Family, Gauge, Histogram, Metric, head};
 use object::{Value, names};
 
 use super::addresses::Network;
@@ -36,6 +36,7 @@ pub struct AllocationMeters {
     port_errors: Family<Counter>,
     ports_allocated: Family<Gauge>,
     ports_available: Family<Gauge>,
+    port_repair_errors: Counter,
 }
 
 impl Default for AllocationMeters {
@@ -77,6 +78,7 @@ impl Default for AllocationMeters {
                 "kube_apiserver_nodeport_allocator_available_ports",
                 "[ALPHA] Gauge measuring the number of available NodePorts for Services",
             ),
+            port_repair_errors: Counter::default(),
         }
     }
 }
@@ -107,6 +109,11 @@ impl AllocationMeters {
         self.ports_available.with(&[]).set(all.saturating_sub(taken) as f64);
     }
 
+    /// Notes that the node ports could not be checked.
+    pub fn port_repair_failed(&self) {
+        self.port_repair_errors.increment();
+    }
+
     /// Writes them, with the numbers of addresses: `cidrs` are the ServiceCIDRs, `addresses` the names of all IPAddresses.
     pub fn write<'a>(
         &self,
@@ -114,6 +121,14 @@ impl AllocationMeters {
         addresses: impl Iterator<Item = &'a str>,
         out: &mut String,
     ) -> std::fmt::Result {
+        let name = "apiserver_nodeport_repair_reconcile_errors_total";
+        head(
+            out,
+            name,
+            Counter::TYPE,
+            "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
+        )?;
+        self.port_repair_errors.write(name, "", out)?;
         let cidrs = cidrs.iter().flat_map(|object| object.list_at(&["spec", "cidrs"])).filter_map(Value::as_str);
         let mut networks: BTreeMap<&str, (Network, u128)> =
             cidrs.filter_map(|cidr| Some((cidr, (Network::new(cidr, true)?, 0)))).collect();
