@@ -228,6 +228,11 @@ impl Cache {
         Ok(revision)
     }
 
+    /// Whether it has every write that was acknowledged, without waiting.
+    pub fn is_always_fresh(&self) -> bool {
+        self.store.delivers_in_commit()
+    }
+
     /// Waits until the cache has reached `revision`.
     pub async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
         if self.revision() >= revision {
@@ -261,6 +266,12 @@ impl Cache {
 
     /// The object as it is now: from the cache, or from the store if the cache does not catch up in time.
     pub async fn current(&self, key: &[u8]) -> Result<Option<Arc<Object>>, Error> {
+        if !self.is_always_fresh()
+            && let Some(known) = self.get(key)
+            && self.store.is_unchanged(key, known.revision()).await.unwrap_or(false)
+        {
+            return Ok(Some(known));
+        }
         match self.fresh().await {
             Ok(_) => Ok(self.get(key)),
             Err(Error::TooLarge { .. }) => {

@@ -77,6 +77,12 @@ fn command() -> Command {
         .arg(number("pods", "10", "With --nodes: pods that come and go a second"))
         .arg(number("objects", "0", "Instead: memory and start of one server with so many objects"))
         .arg(
+            Arg::new("embedded")
+                .long("embedded")
+                .action(ArgAction::SetTrue)
+                .help("With --nodes or --objects: the server has a store of its own instead of etcd"),
+        )
+        .arg(
             Arg::new("extensions")
                 .long("extensions")
                 .action(ArgAction::SetTrue)
@@ -98,6 +104,7 @@ pub struct Settings {
     pub nodes: usize,
     pub pods: u64,
     pub objects: usize,
+    pub embedded: bool,
     pub extensions: bool,
     pub history: Option<PathBuf>,
     pub keep: bool,
@@ -118,6 +125,7 @@ impl Settings {
             nodes: count("nodes"),
             pods: number("pods"),
             objects: count("objects"),
+            embedded: matches.get_flag("embedded"),
             extensions: matches.get_flag("extensions"),
             history: matches.get_one::<PathBuf>("history").cloned(),
             keep: matches.get_flag("keep"),

@@ -10,6 +10,8 @@ pub struct Usage {
     pub processor: Duration,
     pub resident_bytes: u64,
     pub peak_bytes: u64,
+    /// How often its threads have waited for something.
+    pub sleeps: u64,
 }
 
 /// None if the process is gone.
@@ -27,5 +29,17 @@ pub fn usage(pid: u32) -> Option<Usage> {
         processor: Duration::from_millis(ticks * 1000 / TICKS_A_SECOND),
         resident_bytes: kilobytes("VmRSS:")? * 1024,
         peak_bytes: kilobytes("VmHWM:")? * 1024,
+        sleeps: sleeps(pid),
     })
+}
+
+/// The voluntary switches of all threads. One that has ended since is missing.
+fn sleeps(pid: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_thread = |thread: std::fs::DirEntry| {
+        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        switches.trim().parse::<u64>().ok()
+    };
+    threads.filter_map(of_thread).sum()
 }

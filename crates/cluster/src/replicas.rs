@@ -30,6 +30,7 @@ struct Replica {
 
 impl Replicas {
     /// Starts a server for each list of etcd members, of each of the binaries in turn. A binary that is called kube-apiserver is started as one.
+    /// A server without members has a store of its own.
     pub fn start(binaries: &[PathBuf], etcd: Vec<Vec<String>>, folder: &Path) -> Result<Replicas, String> {
         let count = etcd.len();
         let tokens = format!("{TOKEN},admin,admin,\"system:masters\"\n");
@@ -89,7 +90,6 @@ impl Replicas {
         let key = self.folder.join("sa.key");
         command
             .arg(format!("--secure-port={}", replica.port))
-            .arg(format!("--etcd-servers={}", self.etcd[n].join(",")))
             .arg(format!("--advertise-address=10.99.0.{}", n + 1))
             .arg("--token-auth-file")
             .arg(self.folder.join("tokens.csv"))
@@ -100,8 +100,10 @@ impl Replicas {
             .arg("--service-account-issuer=https://kubernetes.default.svc")
             .args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24"])
             .args(["--disable-admission-plugins=ServiceAccount", "--shutdown-delay-duration=1s"])
-            .args(["--etcd-compaction-interval=1m"])
             .arg("--shutdown-watch-termination-grace-period=1s");
+        if !self.etcd[n].is_empty() {
+            command.arg(format!("--etcd-servers={}", self.etcd[n].join(","))).arg("--etcd-compaction-interval=1m");
+        }
         Ok(command)
     }
 

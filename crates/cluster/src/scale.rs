@@ -28,9 +28,9 @@ const PODS: f64 = 200.0;
 /// What they ask a second: a lease every 10 s, a node read and its status written every 300 s, and five requests a pod.
 const REQUESTS: f64 = NODES / 10.0 + 2.0 * NODES / 300.0 + 5.0 * PODS;
 
-/// One server on one etcd member.
+/// One server on one etcd member, or on a store of its own.
 struct Alone {
-    etcd: Cluster,
+    etcd: Option<Cluster>,
     replicas: Replicas,
     port: u16,
     _folder: tempfile::TempDir,
@@ -41,8 +41,10 @@ impl Alone {
         let mut folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         folder.disable_cleanup(settings.keep);
         let flags = ["--unsafe-no-fsync", "--quota-backend-bytes=8589934592"];
-        let etcd = tokio::task::block_in_place(|| Cluster::start(&settings.etcd, 1, &flags));
-        let replicas = Replicas::start(&settings.servers, vec![etcd.endpoints()], folder.path())?;
+        let start = || tokio::task::block_in_place(|| Cluster::start(&settings.etcd, 1, &flags));
+        let etcd = (!settings.embedded).then(start);
+        let members = etcd.as_ref().map(Cluster::endpoints).unwrap_or_default();
+        let replicas = Replicas::start(&settings.servers, vec![members], folder.path())?;
         let port = replicas.ports()[0];
         let mut alone = Alone { etcd, replicas, port, _folder: folder };
         alone.until_ready().await?;
@@ -64,7 +66,8 @@ impl Alone {
     /// What the server and etcd have used so far.
     fn usage(&self) -> Result<(Usage, Usage), String> {
         let of = |pid: Option<u32>| pid.and_then(usage).ok_or("a process is gone");
-        Ok((of(self.replicas.pid(0))?, of(self.etcd.pid(0))?))
+        let etcd = self.etcd.as_ref().map_or(Ok(Usage::default()), |etcd| of(etcd.pid(0)))?;
+        Ok((of(self.replicas.pid(0))?, etcd))
     }
 
     async fn restart(&mut self) -> Result<Duration, String> {
@@ -102,7 +105,11 @@ pub async fn nodes(settings: &Settings) -> Result<String, String> {
     ];
     let requests = latencies.requests() as f64 / took;
     let a_request = server / requests;
-    lines.push(format!("{requests:.0} requests/s, {:.0} µs of the server's processor for each", a_request * 1e6));
+    let sleeps = (after.0.sleeps - before.0.sleeps) as f64 / latencies.requests() as f64;
+    lines.push(format!(
+        "{requests:.0} requests/s, {:.0} µs of the server's processor and {sleeps:.1} sleeps of its threads for each",
+        a_request * 1e6
+    ));
     lines.extend(latencies.lines(took));
     lines.push(format!(
         "carried on to {NODES} nodes and {PODS} pods/s, {REQUESTS:.0} requests/s: {:.1} cores",

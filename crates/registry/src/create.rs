@@ -58,7 +58,7 @@ impl Creation<'_> {
         if object::parse_uint(object.resource_version()).is_ok_and(|version| version != 0) && !self.cx.dry_run {
             return Err(Error::Failed("resourceVersion should not be set on objects to be created".into()));
         }
-        self.storage.put(self.cx, object, None, "create", true).await
+        self.storage.put(self.cx, object, None, true, "create", true).await
     }
 
     async fn already_exists(&self, name: String, existing: Option<&Arc<Object>>) -> Error {

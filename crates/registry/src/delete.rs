@@ -100,7 +100,7 @@ impl Removal<'_> {
             if plan == Plan::Immediate {
                 mark_as_deleting(&mut object, cx);
             }
-            last = match storage.put(cx, object, Some(stored), "delete", false).await? {
+            last = match storage.put(cx, object, Some(stored), true, "delete", false).await? {
                 Attempt::Done(marked) => marked,
                 Attempt::Lost(now) => return Ok(Attempt::Lost(now)),
             };

@@ -112,6 +112,8 @@ pub struct Write<'a> {
     pub(crate) options: &'a UpdateOptions,
     /// The stored object, as far as it is known.
     pub(crate) stored: Option<Arc<Object>>,
+    /// Whether that was so after the request came. If not, storing finds out, but a refusal must not go by it.
+    is_confirmed: bool,
 }
 
 impl ResourceStorage {
@@ -122,7 +124,26 @@ impl ResourceStorage {
         name: &'a str,
         options: &'a UpdateOptions,
     ) -> Result<Write<'a>, Error> {
-        Ok(Write { storage: self, cx, name, options, stored: self.stored(cx, name, "update").await? })
+        let stored = self.stored(cx, name, "update").await?;
+        Ok(Write { storage: self, cx, name, options, stored, is_confirmed: true })
+    }
+
+    /// Begins to change the object of this name as the cache knows it, without asking the store whether that is the newest state,
+    /// which on etcd takes two messages. Refusals have to be confirmed: see [`Write::refresh`].
+    pub async fn begin_with_known<'a>(
+        &'a self,
+        cx: &'a Context<'a>,
+        name: &'a str,
+        options: &'a UpdateOptions,
+    ) -> Result<Write<'a>, Error> {
+        let known = match cx.dry_run || self.cache.is_always_fresh() {
+            true => None,
+            false => self.cache.get(&self.key(cx.namespace, name)),
+        };
+        match known {
+            None => self.begin(cx, name, options).await,
+            stored => Ok(Write { storage: self, cx, name, options, stored, is_confirmed: false }),
+        }
     }
 
     /// The stored object that a request names; None if there is none.
@@ -136,13 +157,14 @@ impl ResourceStorage {
         found.map_err(|error| self.read_failed(error, verb))
     }
 
-    /// Stores an object where `current` is, or where nothing is. Upstream drops managedFields from most objects that are too large,
+    /// Stores an object where `current` is, or where nothing is; `is_confirmed` says whether that was so after the request came. Upstream drops managedFields from most objects that are too large,
     /// and tries again.
     pub(crate) async fn put(
         &self,
         cx: &Context<'_>,
         object: Value,
         current: Option<&Arc<Object>>,
+        is_confirmed: bool,
         verb: &'static str,
         may_drop_owners: bool,
     ) -> Result<Attempt<Value>, Error> {
@@ -158,7 +180,15 @@ impl ResourceStorage {
             return Ok(taken.map_or(Attempt::Done(stored), |taken| Attempt::Lost(Some(taken))));
         }
         if cx.dry_run || current.is_some_and(|old| bytes == *old.value() && !old.entry().is_stale()) {
-            return Ok(Attempt::Done(stored));
+            if is_confirmed {
+                return Ok(Attempt::Done(stored));
+            }
+            // Nothing is sent to the store, which would find out that there is a newer object.
+            let now = self.stored(cx, &name, verb).await?;
+            return Ok(match now.as_ref().is_some_and(|now| now.revision() == revision) {
+                true => Attempt::Done(stored),
+                false => Attempt::Lost(now),
+            });
         }
         let send = |bytes| match current {
             None => self.store.create(key.clone(), bytes, ttl),
@@ -229,6 +259,19 @@ impl Write<'_> {
         Ok(object)
     }
 
+    /// Asks the store whether what is known is the newest state, unless that is certain. True if it was not, and the write has to be tried
+    /// again.
+    pub async fn refresh(&mut self) -> Result<bool, Error> {
+        if std::mem::replace(&mut self.is_confirmed, true) {
+            return Ok(false);
+        }
+        let now = self.storage.stored(self.cx, self.name, "update").await?;
+        let revision = |object: &Option<Arc<Object>>| object.as_ref().map(|object| object.revision());
+        let has_changed = revision(&now) != revision(&self.stored);
+        self.stored = now;
+        Ok(has_changed)
+    }
+
     /// The object as it is now, for writes that never create one.
     pub async fn existing(&self) -> Result<Value, Error> {
         self.current().await?.ok_or_else(|| self.storage.not_found(self.name))
@@ -253,18 +296,22 @@ impl Write<'_> {
     ) -> BoxFuture<'a, Result<Option<Outcome>, Error>> {
         Box::pin(async move {
             let Draft { object, reserved, is_last } = draft.admitted(admitted).await?;
+            if is_last && self.refresh().await? {
+                reserved.give_back().await;
+                return Ok(None);
+            }
             let (storage, cx, stored) = (self.storage, self.cx, self.stored.as_ref());
             let created = stored.is_none();
             let verb = if created { "create" } else { "update" };
             let written = match is_last {
                 true => self.remove_finished(object).await,
-                false => storage.put(cx, object, stored, verb, !self.options.create).await,
+                false => storage.put(cx, object, stored, self.is_confirmed, verb, !self.options.create).await,
             };
             reserved.settle(&written).await;
             match written? {
                 Attempt::Done(object) => Ok(Some(Outcome { object, created })),
                 Attempt::Lost(now) => {
-                    self.stored = now;
+                    (self.stored, self.is_confirmed) = (now, true);
                     Ok(None)
                 }
             }

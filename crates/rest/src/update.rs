@@ -135,20 +135,30 @@ pub async fn write(
     let updating = scope.admission(Operation::Update, name, cx, &as_update);
     let creating = scope.admission(Operation::Create, name, cx, &as_create);
     let mut may_create = false;
-    let mut write = scope.storage()?.begin(&cx, name, &update).await?;
+    let mut write = scope.storage()?.begin_with_known(&cx, name, &update).await?;
     spans::event("About to store object in database");
     let outcome = loop {
         // A small patch of a large object is as much work as a large patch.
         scope.large.note(write.stored_bytes()).await;
-        let current = write.current().await?;
-        let attributes = if current.is_some() { &updating } else { &creating };
-        let object = wanted.of(scope, options, current.as_ref()).await?;
-        let mut object = scope.to_storage(object)?;
-        scope.api.admission.mutate(attributes, &mut object, current.as_ref()).await?;
-        scope.warn(dedup_owners(&mut object, AFTER_ADMISSION));
-        scope.begin(&cx);
-        let draft = write.check(object, current.as_ref()).await?;
-        let admitted = validate(scope, attributes, &draft, current.as_ref(), &mut may_create).await;
+        let attempt = async {
+            let current = write.current().await?;
+            let attributes = if current.is_some() { &updating } else { &creating };
+            let object = wanted.of(scope, options, current.as_ref()).await?;
+            let mut object = scope.to_storage(object)?;
+            scope.api.admission.mutate(attributes, &mut object, current.as_ref()).await?;
+            scope.warn(dedup_owners(&mut object, AFTER_ADMISSION));
+            scope.begin(&cx);
+            let draft = write.check(object, current.as_ref()).await?;
+            let admitted = validate(scope, attributes, &draft, current.as_ref(), &mut may_create).await;
+            Ok::<_, Status>((draft, admitted))
+        };
+        let attempt = attempt.await;
+        // A refusal may be of a change to an object that another server has replaced.
+        let is_refused = attempt.as_ref().map_or(true, |(_, admitted)| admitted.is_err());
+        if is_refused && write.refresh().await? {
+            continue;
+        }
+        let (draft, admitted) = attempt?;
         if let Some(outcome) = write.commit(draft, admitted).await? {
             break outcome;
         }

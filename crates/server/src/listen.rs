@@ -1,10 +1,12 @@
 //! The listener: connections in, requests through the chain, and an orderly end.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use flow::Flow;
@@ -14,7 +16,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use streams::Cork;
+use streams::{Cork, WokenTasks};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
@@ -153,6 +155,9 @@ impl Listener {
 const KEEP_ALIVE: socket2::TcpKeepalive =
     socket2::TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(15));
 
+/// How a connection ended.
+type ConnectionEnd = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
 struct Connection {
     server: Arc<Server>,
     options: Arc<ConnectionOptions>,
@@ -209,25 +214,30 @@ impl Connection {
         });
         // As in Go, HTTP/2 is spoken where TLS agreed on it and nowhere else: not because a client begins with it.
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let stream =
-            TokioIo::new(Cork::new(Escaping::new(stream, is_http2, peer.clone(), self.place.head()), is_http2));
+        let stream = Escaping::new(stream, is_http2, peer.clone(), self.place.head());
         if is_http2 {
-            let executor = RequestExecutor(self.server.seats.flow().cloned());
+            let (cork, woken) = (Cork::new(stream), Arc::new(WokenTasks::default()));
+            let executor = RequestExecutor { flow: self.server.seats.flow().cloned(), woken: woken.clone() };
             let window = self.place.window();
             let builder = http2_builder(executor, self.options.max_streams, window.bytes());
-            let serving = builder.serve_connection(stream, service);
-            self.run(pin!(serving), http2::Connection::graceful_shutdown, &peer).await;
+            let serving = pin!(builder.serve_connection(TokioIo::new(cork.clone()), service));
+            let leave = http2::Connection::graceful_shutdown;
+            self.run(serving, |it, cx| cork.poll_connection(&woken, it, cx).map(|end| Ok(end??)), leave, &peer).await;
         } else {
-            let serving = http1_builder().serve_connection(stream, service).with_upgrades();
-            self.run(pin!(serving), http1::UpgradeableConnection::graceful_shutdown, &peer).await;
+            let serving = pin!(http1_builder().serve_connection(TokioIo::new(stream), service).with_upgrades());
+            let leave = http1::UpgradeableConnection::graceful_shutdown;
+            self.run(serving, |it, cx| it.poll(cx).map(|end| Ok(end?)), leave, &peer).await;
         }
     }
 
     /// Serves a connection until it ends, or has to.
-    async fn run<C>(&self, mut serving: Pin<&mut C>, graceful_shutdown: impl Fn(Pin<&mut C>), peer: &Peer)
-    where
-        C: Future<Output = hyper::Result<()>>,
-    {
+    async fn run<C>(
+        &self,
+        mut serving: Pin<&mut C>,
+        poll: impl Fn(Pin<&mut C>, &mut Context<'_>) -> Poll<ConnectionEnd>,
+        graceful_shutdown: impl Fn(Pin<&mut C>),
+        peer: &Peer,
+    ) {
         let mut phase = self.server.lifecycle.follow();
         let mut asked_to_leave = false;
         let shut_down = async {
@@ -241,7 +251,7 @@ impl Connection {
             tokio::select! {
                 // The connection is polled first, so that `idle` knows of the bytes that arrived.
                 biased;
-                ended = serving.as_mut() => break Some(ended),
+                ended = poll_fn(|cx| poll(serving.as_mut(), cx)) => break Some(ended),
                 () = peer.sent_away(), if !asked_to_leave => asked_to_leave = true,
                 _ = phase.wait_for(Phase::is_leaving), if !asked_to_leave => asked_to_leave = true,
                 () = &mut idle => break None,
@@ -255,7 +265,8 @@ impl Connection {
             None => {
                 // A client that sent nothing for this long may not react to a GOAWAY either, so it is not waited for any longer.
                 graceful_shutdown(serving.as_mut());
-                tokio::time::timeout(GOODBYE, serving).await.unwrap_or(Ok(()))
+                let ending = poll_fn(|cx| poll(serving.as_mut(), cx));
+                tokio::time::timeout(GOODBYE, ending).await.unwrap_or(Ok(()))
             }
         };
         if let Err(error) = ended {
@@ -271,20 +282,23 @@ fn too_many_headers() -> HttpResponse {
     response
 }
 
-/// Spawns a task for each HTTP/2 request and tells priority and fairness which of them have not run yet.
+/// Spawns a task for each HTTP/2 request and tells priority and fairness, and the connection, which of them have not run yet.
 #[derive(Clone)]
-struct RequestExecutor(Option<Arc<Flow>>);
+struct RequestExecutor {
+    flow: Option<Arc<Flow>>,
+    woken: Arc<WokenTasks>,
+}
 
 impl<F> hyper::rt::Executor<F> for RequestExecutor
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     fn execute(&self, request: F) {
-        let unstarted = self.0.as_ref().map(|flow| flow.spawned());
-        tokio::spawn(async move {
+        let unstarted = self.flow.as_ref().map(|flow| flow.spawned());
+        tokio::spawn(self.woken.task(async move {
             drop(unstarted);
             request.await
-        });
+        }));
     }
 }
 

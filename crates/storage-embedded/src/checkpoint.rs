@@ -97,6 +97,12 @@ impl Checkpoint {
         Duration::try_from_secs_f64(fair * (fill - 0.5) * 4.0).unwrap_or_default().min(PAUSE_MAX)
     }
 
+    /// Whether a commit cannot have to wait for the database.
+    pub fn has_room(&self, room: u64) -> bool {
+        let progress = self.progress.lock();
+        progress.failure.is_none() && (progress.pending_bytes as u64) < room / 4
+    }
+
     /// So many bytes were taken over in this time.
     fn note_speed(&self, bytes: usize, took: Duration) {
         if bytes < CHECKPOINT_BYTES / 4 {

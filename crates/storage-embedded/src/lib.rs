@@ -1,10 +1,11 @@
-//! The default engine: one writer thread, one durable commit a group, redb behind it.
+//! The default engine: one writer, one durable commit a group, redb behind it.
 //!
-//! Start reading at `writer`, which is where everything happens, then `state` (what is in memory) with `versions` (where the
+//! Start reading at `writer`, which is where everything happens, and `alone`, then `state` (what is in memory) with `versions` (where the
 //! past is), `wal` (what makes a commit durable), `checkpoint` and `disk` (how it gets into the database, where history is
 //! read). Readers look at the state of the last commit and never wait for the disk, except for history. Watchers are
 //! positions in a shared ring. `outage` says what happens when the disk fails.
 
+mod alone;
 mod attached;
 mod checkpoint;
 mod disk;
@@ -52,6 +53,7 @@ use storage::{
     Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
+use crate::alone::{StallGuard, WriterPlace};
 use crate::checkpoint::{Checkpoint, Checkpointer};
 use crate::disk::{Disk, Failure};
 use crate::expiry::StoreClock;
@@ -68,6 +70,7 @@ use crate::writer::Writer;
 /// A store in one file. Dropping it finishes what was asked and closes the file.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
+    writer: Arc<WriterPlace>,
     /// Empty once the store was closed.
     threads: Mutex<Vec<JoinHandle<()>>>,
     closed: AtomicBool,
@@ -104,6 +107,7 @@ impl EmbeddedStore {
             state: RwLock::new(std::mem::take(&mut loaded.state)),
             ring: RwLock::new(ring),
             checkpoint,
+            stalls: StallGuard::default(),
             notifier: Notifier::new(revision),
             told: Progress::at(revision),
             outage: Mutex::new(None),
@@ -115,16 +119,18 @@ impl EmbeddedStore {
             options,
         });
         let checkpointer = Checkpointer { shared: shared.clone(), written: checkpointed, folded, failures: 0 };
-        let writer = Writer::new(shared.clone(), loaded, wal);
+        let writer = Arc::new(Mutex::new(Some(Writer::new(shared.clone(), loaded, wal))));
+        let own = writer.clone();
         let threads = vec![
             spawn("store-writer", &shared, move |shared| {
                 let _end = End(shared.clone());
-                writer.run();
+                writer::run(&shared.queue, &own);
             })?,
             spawn("store-checkpoint", &shared, move |_| checkpointer.run())?,
             spawn("store-notifier", &shared, |shared| shared.notifier.run())?,
+            spawn("store-stalls", &shared, |shared| shared.stalls.run())?,
         ];
-        Ok(EmbeddedStore { shared, threads: Mutex::new(threads), closed: AtomicBool::new(false) })
+        Ok(EmbeddedStore { shared, writer, threads: Mutex::new(threads), closed: AtomicBool::new(false) })
     }
 
     /// Copies the store as it is now into a new file, while it goes on serving.
@@ -275,7 +281,10 @@ impl Store for EmbeddedStore {
         if size > limit {
             return Err(Error::TooLarge { size, limit });
         }
-        self.shared.queue.write(write).await
+        match alone::commit(&self.shared, &self.writer, write) {
+            Ok(written) => written,
+            Err(write) => self.shared.queue.write(write).await,
+        }
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
@@ -316,6 +325,7 @@ impl Drop for End {
         self.0.queue.abandon();
         self.0.checkpoint.close();
         self.0.notifier.close();
+        self.0.stalls.close();
     }
 }
 

@@ -35,6 +35,11 @@ impl Notifier {
     }
 
     pub fn announce(&self, revision: Revision, answers: Answers) {
+        if answers.is_empty() && self.signal.receiver_count() == 0 {
+            // A watcher that comes now looks at the state before it waits.
+            self.signal.send_replace(revision);
+            return;
+        }
         let mut pending = self.pending.lock();
         pending.revision = revision;
         if !answers.is_empty() {

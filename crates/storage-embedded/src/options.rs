@@ -27,6 +27,8 @@ pub struct EmbeddedOptions {
     /// Events that watchers find in memory; watchers that are further behind read the file.
     pub ring_events_max: usize,
     pub ring_bytes_max: usize,
+    /// After so many quick commits in a row, a write that arrives alone is committed by its caller's thread.
+    pub quick_commits: u32,
     /// What expiry counts on.
     pub clock: Clock,
     /// How many bytes all present entries may have; writes that need more are refused.
@@ -54,6 +56,7 @@ impl EmbeddedOptions {
             value_bytes_max: 1_572_864,
             ring_events_max: 65_536,
             ring_bytes_max: 8 << 20,
+            quick_commits: 256,
             clock: monotonic(),
             quota_bytes: None,
             reserve: None,
@@ -75,6 +78,10 @@ pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Callers that were just answered tend to come back; the next commit waits for them a fraction of the time that the
 /// last commit took, but not longer than this.
 pub(crate) const GROUP_WAIT_MAX: Duration = Duration::from_micros(250);
+/// A commit that takes no longer is quick.
+pub(crate) const QUICK_COMMIT: Duration = Duration::from_millis(1);
+/// How often commits in callers' threads are looked at. One that takes longer is noticed after twice as long at most.
+pub(crate) const STALL_CHECK: Duration = Duration::from_millis(50);
 /// A few callers are answered by the writer thread itself; handing them over would take longer.
 pub(crate) const ANSWERS_INLINE_MAX: usize = 8;
 /// Waking watchers costs about this much each; the notifier spends at most about half of its time on it.

@@ -33,6 +33,8 @@ struct Jobs {
     waiting: VecDeque<Job>,
     /// The writer thread wants to be woken when there are so many.
     wanted: usize,
+    /// When the writer thread has something to do, whether or not there are jobs.
+    until: Option<Instant>,
     closed: bool,
 }
 
@@ -76,9 +78,29 @@ impl Queue {
         Ok(())
     }
 
+    /// Whether the writer thread waits for the next job, and for nothing else.
+    pub fn is_idle(&self) -> bool {
+        let jobs = self.jobs.lock();
+        jobs.waiting.is_empty() && jobs.wanted <= 1 && !jobs.closed
+    }
+
+    /// Sets when [`Queue::take`] returns without jobs.
+    pub fn set_time(&self, until: Option<Instant>) {
+        self.jobs.lock().until = until;
+    }
+
+    /// Has [`Queue::take`] return at this time if it would wait longer.
+    pub fn wake_by(&self, time: Instant) {
+        let mut jobs = self.jobs.lock();
+        if jobs.until.is_none_or(|until| time < until) {
+            jobs.until = Some(time);
+            self.arrived.notify_one();
+        }
+    }
+
     /// Everything that waits, or nothing if the time comes first. `returning` callers have just been answered and may
     /// have more to ask: waiting a little for that many more jobs is worth it, because they share a commit with the jobs in the queue.
-    pub fn take(&self, until: Option<Instant>, returning: usize, patience: Duration) -> Taken {
+    pub fn take(&self, returning: usize, patience: Duration) -> Taken {
         let mut jobs = self.jobs.lock();
         if returning > 1 {
             jobs.wanted = jobs.waiting.len() + returning;
@@ -94,6 +116,7 @@ impl Queue {
             if jobs.closed {
                 return Taken::Closed;
             }
+            let until = jobs.until;
             match until {
                 None => self.arrived.wait(&mut jobs),
                 Some(until) if self.arrived.wait_until(&mut jobs, until).timed_out() && jobs.waiting.is_empty() => {

@@ -11,6 +11,7 @@ use storage::{
     Batch, Entry, Error, Found, Health, KeyRange, LogStatus, Page, Progress, RangeQuery, Result, Revision, Status,
 };
 
+use crate::alone::StallGuard;
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
 use crate::expiry::StoreClock;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     /// How far all subscribers have been told.
     pub told: Progress,
     pub checkpoint: Checkpoint,
+    pub stalls: StallGuard,
     /// Why nothing can be committed, if so.
     pub outage: Mutex<Option<String>>,
     /// Why writes that need room are refused, if so.

@@ -1,6 +1,6 @@
-//! The writer thread: the only one that changes anything.
+//! The writer: nothing else changes anything.
 //!
-//! It takes everything that waits in the queue, decides each write against the state that the writes before it leave,
+//! Its thread takes everything that waits in the queue, decides each write against the state that the writes before it leave,
 //! makes all changes durable with one append to the write-ahead log, and only then publishes them: first readers,
 //! then watchers and subscribers, last the callers. Callers that come meanwhile make up the next group, so the busier the store is,
 //! the more writes share one fsync.
@@ -15,14 +15,15 @@ use storage::{
     Change, Condition, Entry, Error, Event, Expect, Key, Result, Revision, Subscriber, WatchRequest, Write, Written,
 };
 
+use crate::alone::WriterPlace;
 use crate::expiry::{Deadlines, History, lease_until};
 use crate::log::Loaded;
 use crate::notifier::{Answers, answer};
 use crate::options::{
-    ANSWERS_INLINE_MAX, CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX, QUEUE_WRITES_MAX,
+    ANSWERS_INLINE_MAX, CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX, QUEUE_WRITES_MAX, QUICK_COMMIT,
 };
 use crate::outage::{self, Outage};
-use crate::queue::{Job, Reply, Taken};
+use crate::queue::{Job, Queue, Reply, Taken};
 use crate::record::encoded_len;
 use crate::shared::{Shared, Unsubscribe};
 use crate::space::{self, Space};
@@ -42,6 +43,8 @@ pub(crate) struct Writer {
     last_commit: Duration,
     /// How long the next commit is to wait.
     pause: Duration,
+    /// How many commits in a row were quick.
+    quick: u32,
     /// Commits that failed since the last one that worked.
     pub(crate) failures: u32,
 }
@@ -78,29 +81,40 @@ impl Writer {
             last_group: 0,
             last_commit: Duration::ZERO,
             pause: Duration::ZERO,
+            quick: 0,
             outage: None,
             failures: 0,
         }
     }
 
-    /// Runs until the store is closed and the queue is empty.
-    pub fn run(mut self) {
-        loop {
-            let (returning, patience) = self.patience();
-            match self.shared.queue.take(self.next_wake(), returning, patience) {
-                Taken::Jobs(jobs) => self.work(jobs),
-                Taken::TimedOut => {}
-                Taken::Closed => break,
-            }
-            if self.outage.is_some() {
-                self.try_again_if_due();
-            } else {
-                self.expire_due();
-                self.compact_old_history();
-            }
-            self.look_for_room();
+    /// One round of the thread.
+    fn turn(&mut self, jobs: VecDeque<Job>) {
+        self.work(jobs);
+        if self.outage.is_some() {
+            self.try_again_if_due();
+        } else {
+            self.expire_due();
+            self.compact_old_history();
         }
-        self.subscribers.end();
+        self.look_for_room();
+    }
+
+    /// Whether a write can be committed without waiting for anything but a disk that has been quick for long, and without others that
+    /// would share the commit.
+    pub fn is_quick(&self) -> bool {
+        let options = &self.shared.options;
+        let is_alone = self.last_group <= 1 && self.pause.is_zero();
+        let is_quick = self.outage.is_none() && self.quick >= options.quick_commits;
+        is_alone && is_quick && self.shared.checkpoint.has_room(options.wal_bytes)
+    }
+
+    /// Commits one write, and says when the thread has something to do.
+    pub fn commit_alone(&mut self, write: Write, reply: Reply<Written>) -> Option<Instant> {
+        let mut group = Group::default();
+        self.stage(write, reply, &mut group);
+        self.flush(group);
+        self.look_for_room();
+        self.next_wake()
     }
 
     /// How many callers are worth waiting for before the next commit, and how long.
@@ -217,6 +231,7 @@ impl Writer {
             Ok(()) => {
                 self.last_commit = began.elapsed();
                 self.shared.commits.add(self.last_commit);
+                self.quick = if self.last_commit <= QUICK_COMMIT { self.quick.saturating_add(1) } else { 0 };
                 self.last_group = group.answers.len();
                 self.failures = 0;
                 self.pause = self.shared.checkpoint.pause(group.bytes, self.shared.options.wal_bytes);
@@ -318,5 +333,30 @@ impl Writer {
         drop(state);
         self.shared.checkpoint.note_compaction();
         Ok(())
+    }
+}
+
+/// Runs the thread until the store is closed and the queue is empty.
+pub(crate) fn run(queue: &Queue, writer: &WriterPlace) {
+    loop {
+        let (returning, patience) = {
+            let mut place = writer.lock();
+            let Some(writer) = place.as_mut() else { return };
+            // Set with the writer in hand, so that a commit in another thread makes the time sooner and not later.
+            queue.set_time(writer.next_wake());
+            writer.patience()
+        };
+        let jobs = match queue.take(returning, patience) {
+            Taken::Jobs(jobs) => jobs,
+            Taken::TimedOut => VecDeque::new(),
+            Taken::Closed => break,
+        };
+        if let Some(writer) = writer.lock().as_mut() {
+            writer.turn(jobs);
+        }
+    }
+    let ended = writer.lock().take();
+    if let Some(mut writer) = ended {
+        writer.subscribers.end();
     }
 }

@@ -1,5 +1,5 @@
-//! The suite every engine passes, on this one: as it comes, and with so little room in memory that everything but the
-//! present is read from the file.
+//! The suite every engine passes, on this one: as it comes, with so little room in memory that everything but the
+//! present is read from the file, and with commits in the threads that ask for them.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // In tests a failed assumption is a failed test, in helpers too.
 
@@ -38,6 +38,17 @@ mod from_the_file {
     async fn store() -> Arc<dyn Store> {
         // With no room in the write-ahead log, every other commit waits for the database.
         open(|options| (options.ring_events_max, options.wal_bytes) = (2, 1))
+    }
+
+    storage::suite!(store);
+}
+
+mod alone {
+    use super::*;
+
+    async fn store() -> Arc<dyn Store> {
+        // Every write that finds no other one is committed by its caller's thread.
+        open(|options| options.quick_commits = 0)
     }
 
     storage::suite!(store);

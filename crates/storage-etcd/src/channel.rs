@@ -1,38 +1,22 @@
 //! [`Channel`]: the HTTP/2 connection to one member, made for the first call and again when it is lost.
 //!
-//! Calls hand their requests to the connection's task directly. All calls that wait for a connection wait for the same attempt
-//! and learn its outcome together.
+//! All calls that wait for a connection wait for the same attempt and learn its outcome together.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use http::{Request, Response, Uri};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use streams::Cork;
 use tonic::body::Body;
 use tonic::client::{Grpc, GrpcService};
 
 use crate::connect::{CannotConnect, EtcdEndpoint};
+use crate::link::{BoxError, EtcdAnswer, EtcdLink};
 use crate::{EtcdOptions, StartError};
 
-/// HTTP/2 keepalive pings are sent this often to an idle member, and the connection is closed without an answer. etcd refuses
-/// pings more often than every five seconds.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What may be under way to us on one stream, and on all of a connection. Slow watchers close their streams, so they
-/// cannot hold the connection's share for long.
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
-
-type Sender = SendRequest<Body>;
-type Attempt = Shared<BoxFuture<'static, Result<Sender, CannotConnect>>>;
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Attempt = Shared<BoxFuture<'static, Result<EtcdLink, CannotConnect>>>;
 
 #[derive(Clone)]
 pub(crate) struct Channel(Arc<Member>);
@@ -66,7 +50,7 @@ impl Member {
     fn connection(self: &Arc<Self>) -> Attempt {
         let mut attempt = self.attempt.lock();
         if let Some(attempt) = &*attempt
-            && attempt.peek().is_none_or(|made| made.as_ref().is_ok_and(|sender| !sender.is_closed()))
+            && attempt.peek().is_none_or(|made| made.as_ref().is_ok_and(|link| !link.is_closed()))
         {
             return attempt.clone();
         }
@@ -80,45 +64,25 @@ impl Member {
         attempt.insert(made.boxed().shared()).clone()
     }
 
-    async fn connect(&self) -> Result<Sender, CannotConnect> {
-        // Requests that are sent at the same time share a system call and wake etcd once.
-        let stream = Cork::new(self.target.connect().await?, true);
-        let handshake = Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .keep_alive_interval(KEEPALIVE_INTERVAL)
-            .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-            .keep_alive_while_idle(true)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .handshake(TokioIo::new(stream))
-            .await;
-        let (sender, connection) = handshake.map_err(|error| self.target.cannot_connect(&error))?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to etcd ended");
-            }
-        });
-        Ok(sender)
+    async fn connect(&self) -> Result<EtcdLink, CannotConnect> {
+        let stream = self.target.connect().await?;
+        EtcdLink::open(stream).await.map_err(|error| self.target.cannot_connect(&error))
     }
 
-    async fn send(self: Arc<Self>, mut request: Request<Body>) -> Result<Response<Incoming>, BoxError> {
-        let mut sender = self.connection().await?;
-        // Of a connection that was closed just now the request comes back, and a new connection is tried once.
-        match sender.try_send_request(request).await {
-            Ok(response) => return Ok(response),
-            Err(mut error) => match error.take_message() {
-                Some(unsent) => request = unsent,
-                None => return Err(error.into_error().into()),
-            },
-        }
-        Ok(self.connection().await?.send_request(request).await?)
+    async fn send(self: Arc<Self>, request: Request<Body>) -> Result<Response<EtcdAnswer>, BoxError> {
+        let room = match self.connection().await?.room().await {
+            Ok(room) => room,
+            // The connection was closed just now; a new one is tried once.
+            Err(_) => self.connection().await?.room().await?,
+        };
+        room.send(request).await
     }
 }
 
 impl GrpcService<Body> for Channel {
-    type ResponseBody = Incoming;
+    type ResponseBody = EtcdAnswer;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Incoming>, BoxError>>;
+    type Future = BoxFuture<'static, Result<Response<EtcdAnswer>, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))

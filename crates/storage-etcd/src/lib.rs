@@ -12,6 +12,7 @@ mod client;
 mod compactor;
 mod connect;
 mod lease;
+mod link;
 mod options;
 mod proto;
 mod receipt;

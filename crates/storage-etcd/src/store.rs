@@ -180,6 +180,10 @@ impl Store for EtcdStore {
         Ok(revision)
     }
 
+    async fn is_unchanged(&self, key: &[u8], revision: Revision) -> Result<bool> {
+        self.shared.is_unchanged(key, revision).await
+    }
+
     async fn compact(&self, revision: Revision) -> Result<()> {
         self.shared.compact(revision).await
     }
@@ -224,6 +228,17 @@ impl Shared {
         self.client.saw(revision);
         *answered = (asked, revision);
         Ok(revision)
+    }
+
+    /// Reads the key without its value, if no other caller waits for the current revision: then reading that serves all of them, and
+    /// the answer is false. What is read here tells the current revision, too.
+    async fn is_unchanged(&self, key: &[u8], revision: Revision) -> Result<bool> {
+        let Ok(mut answered) = self.progress.answered.try_lock() else { return Ok(false) };
+        let asked = self.progress.asked.load(Ordering::Acquire);
+        let key = Bytes::copy_from_slice(key);
+        let answer = self.read(RangeRequest { key, keys_only: true, ..RangeRequest::default() }).await?;
+        *answered = (asked, proto::revision(&answer.header));
+        Ok(answer.kvs.first().is_some_and(|kv| kv.mod_revision == revision))
     }
 
     pub async fn read(&self, request: RangeRequest) -> Result<RangeResponse> {

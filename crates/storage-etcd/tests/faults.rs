@@ -22,6 +22,21 @@ async fn connect(cluster: &Cluster) -> EtcdStore {
     EtcdStore::connect(EtcdOptions::at(cluster.endpoints())).await.unwrap()
 }
 
+/// A caller who is alone learns by one read whether a key has changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_caller_learns_that_nothing_has_changed() {
+    let Some(cluster) = Cluster::single() else { return };
+    let store = connect(&cluster).await;
+    let key = Key::from("/unchanged/one");
+    let created = store.create(key.clone(), Bytes::from("x"), None).await.unwrap().revision;
+    assert!(store.is_unchanged(&key, created).await.unwrap());
+    let updated = store.update(key.clone(), Bytes::from("y"), created, None).await.unwrap().revision;
+    assert!(!store.is_unchanged(&key, created).await.unwrap());
+    assert!(store.is_unchanged(&key, updated).await.unwrap());
+    // What was read is the current revision for those who wait for it.
+    assert!(store.progress().await.unwrap() >= updated);
+}
+
 /// What became of every write that was tried.
 #[derive(Default)]
 struct Outcomes {

@@ -86,6 +86,10 @@ impl<L: Layer> Store for L {
         self.below().progress_of(range).await
     }
 
+    async fn is_unchanged(&self, key: &[u8], revision: Revision) -> Result<bool> {
+        self.below().is_unchanged(key, revision).await
+    }
+
     async fn compact(&self, revision: Revision) -> Result<()> {
         self.below().compact(revision).await
     }

@@ -67,6 +67,10 @@ impl Store for SplitStore {
         self.of(&range.start).progress_of(range).await
     }
 
+    async fn is_unchanged(&self, key: &[u8], revision: Revision) -> Result<bool> {
+        self.of(key).is_unchanged(key, revision).await
+    }
+
     /// Of the main part.
     async fn compact(&self, revision: Revision) -> Result<()> {
         self.main.compact(revision).await

@@ -48,6 +48,12 @@ pub trait Store: Send + Sync + 'static {
         self.progress().await
     }
 
+    /// True if the key's entry is still the one of this revision, after every write acknowledged before this call. An engine that
+    /// has no cheaper way to find out than `progress` says false.
+    async fn is_unchanged(&self, _key: &[u8], _revision: Revision) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Forgets history before `revision`, which itself stays readable. Compacting again at or before the compacted
     /// revision does nothing.
     async fn compact(&self, revision: Revision) -> Result<()>;

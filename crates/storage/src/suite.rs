@@ -35,7 +35,7 @@ macro_rules! suite {
     ($factory:path) => {
         $crate::suite!(@tests $factory,
             basics: create_update_delete, preconditions_return_the_current_entry, counters_of_an_entry,
-                unconditional_writes, keys_and_values_are_any_bytes, old_revisions_of_a_key, too_large_values_are_refused,
+                unconditional_writes, what_has_changed_is_not_unchanged, keys_and_values_are_any_bytes, old_revisions_of_a_key, too_large_values_are_refused,
                 status_tells_the_revision;
             ranges: a_prefix_and_nothing_else, limit_more_and_count, keys_only_leaves_values_out,
                 pages_at_a_revision_ignore_later_writes, old_revisions_of_a_range, large_ranges_are_one_state;

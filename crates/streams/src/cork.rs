@@ -1,69 +1,118 @@
-//! [`Cork`]: sends several HTTP/2 frames in one TLS record and one system call.
+//! [`Cork`]: sends all HTTP/2 frames of one poll in full TLS records and one system call.
 //!
 //! h2 flushes after every DATA frame that is not tiny. With a TLS record and a system call each, one event for fifty watches
-//! on one connection would cost fifty of both. [`Cork`] buffers what is written and asks for the connection to be polled once
-//! more, after the tasks that are ready now. What h2 had to write by then leaves together. Large responses are sent in pieces
-//! that fill their TLS records and share a system call.
+//! on one connection would cost fifty of both. [`Cork`] buffers what is written, and the task that polls the connection sends it at the
+//! end of the poll ([`Cork::poll_connection`]). Tasks of the same connection that were woken and have not run yet
+//! ([`WokenTasks`]) run first, so that what they write leaves with it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::WokenTasks;
 
 /// How many bytes are buffered at most: four full TLS records, which is what rustls passes on to the system at once.
 const HELD_MAX: usize = 64 * 1024;
+/// With so much to send, which fills a TLS record, nothing is gained by waiting for more.
+const RECORD_BYTES: usize = 16 * 1024;
 /// A buffer that was filled with no more than this is shrunk to it, so that idle connections take little memory.
 const KEPT_MAX: usize = 1024;
+/// How often in a row a connection is left alone because tasks are about to write to it.
+const POSTPONED_MAX: u32 = 4;
 
-pub struct Cork<S> {
+/// A stream that sends when it is told to. Clones are the same stream: one is given to the connection, one to the task that polls it.
+pub struct Cork<S>(Arc<Mutex<HeldBytes<S>>>);
+
+struct HeldBytes<S> {
     stream: S,
-    held: Vec<u8>,
-    /// How many bytes of `held` have been written.
+    bytes: Vec<u8>,
+    /// How many bytes of `bytes` have been written.
     gone: usize,
-    /// How often h2 has read since something is buffered: once in each poll of the connection, and again for every frame.
-    reads: u32,
-    /// False for HTTP/1, which does not always read after it has written, so that nothing may be buffered.
-    holds: bool,
+    /// How often in a row the connection was not polled.
+    postponed: u32,
+    /// Whether the last time it had much to send.
+    is_bulk: bool,
+}
+
+impl<S> Clone for Cork<S> {
+    fn clone(&self) -> Cork<S> {
+        Cork(self.0.clone())
+    }
 }
 
 impl<S: AsyncWrite + Unpin> Cork<S> {
-    pub fn new(stream: S, holds: bool) -> Cork<S> {
-        Cork { stream, held: Vec::new(), gone: 0, reads: 0, holds }
+    pub fn new(stream: S) -> Cork<S> {
+        Cork(Arc::new(Mutex::new(HeldBytes { stream, bytes: Vec::new(), gone: 0, postponed: 0, is_bulk: false })))
     }
 
+    /// Polls the connection that uses this stream and sends what it has written. While some of `woken` have not run, the
+    /// connection waits for them, or what it has written does; neither for long.
+    pub fn poll_connection<C: Future>(
+        &self,
+        woken: &WokenTasks,
+        connection: Pin<&mut C>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<C::Output>> {
+        let has_waited = {
+            let mut held = self.0.lock();
+            if !held.is_bulk && held.postponed < POSTPONED_MAX && woken.poll_none(cx).is_pending() {
+                held.postponed += 1;
+                return Poll::Pending;
+            }
+            held.postponed = 0;
+            !held.bytes.is_empty()
+        };
+        if let Poll::Ready(output) = connection.poll(cx) {
+            // It has sent everything before it ended, unless the client is gone.
+            return Poll::Ready(Ok(output));
+        }
+        if !has_waited && (1..RECORD_BYTES).contains(&self.0.lock().bytes.len()) && woken.poll_none(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.poll_send(cx)
+    }
+
+    /// Sends what is held. The connection is polled again when the peer has read some of it.
+    pub fn poll_send<T>(&self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        match self.0.lock().let_go(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Whether something is held.
+    pub fn is_holding(&self) -> bool {
+        !self.0.lock().bytes.is_empty()
+    }
+}
+
+impl<S: AsyncWrite + Unpin> HeldBytes<S> {
     fn let_go(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.held.is_empty() {
+        if self.bytes.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        while self.gone < self.held.len() {
-            match ready!(Pin::new(&mut self.stream).poll_write(cx, &self.held[self.gone..]))? {
+        while self.gone < self.bytes.len() {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, &self.bytes[self.gone..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => self.gone += written,
             }
         }
-        (self.gone, self.reads) = (0, 0);
-        if self.held.len() <= KEPT_MAX {
-            self.held.shrink_to(KEPT_MAX);
+        (self.gone, self.is_bulk) = (0, self.bytes.len() >= RECORD_BYTES);
+        if self.bytes.len() <= KEPT_MAX {
+            self.bytes.shrink_to(KEPT_MAX);
         }
-        self.held.clear();
+        self.bytes.clear();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Cork<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !self.held.is_empty() {
-            self.reads += 1;
-            // The first read begins the poll whose flush sends everything. A peer that does not read must not keep us from
-            // reading; the write wakes the task when it can go on.
-            if self.reads > 1
-                && let Poll::Ready(Err(error)) = self.let_go(cx)
-            {
-                return Poll::Ready(Err(error));
-            }
-        }
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+impl<S: AsyncRead + Unpin> AsyncRead for Cork<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0.lock().stream).poll_read(cx, buffer)
     }
 }
 
@@ -73,144 +122,41 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if !self.holds {
-            return Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        let mut held = self.0.lock();
+        if held.bytes.len() >= HELD_MAX {
+            ready!(held.let_go(cx))?;
         }
-        if self.held.len() >= HELD_MAX {
-            ready!(self.let_go(cx))?;
-        }
-        let before = self.held.len();
+        let before = held.bytes.len();
         for piece in pieces {
-            let room = HELD_MAX - self.held.len();
-            self.held.extend_from_slice(&piece[..piece.len().min(room)]);
+            let room = HELD_MAX - held.bytes.len();
+            held.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
         }
-        Poll::Ready(Ok(self.held.len() - before))
+        Poll::Ready(Ok(held.bytes.len() - before))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.held.is_empty() {
-            return Pin::new(&mut self.stream).poll_flush(cx);
+    /// Does nothing if something is held: that is sent at the end of the poll.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut held = self.0.lock();
+        match held.bytes.is_empty() {
+            true => Pin::new(&mut held.stream).poll_flush(cx),
+            false => Poll::Ready(Ok(())),
         }
-        if self.reads == 0 {
-            cx.waker().wake_by_ref();
-        } else if let Poll::Ready(Err(error)) = self.let_go(cx) {
-            return Poll::Ready(Err(error));
-        }
-        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.let_go(cx))?;
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut held = self.0.lock();
+        ready!(held.let_go(cx))?;
+        Pin::new(&mut held.stream).poll_shutdown(cx)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::task::Waker;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn what_is_written_in_two_polls_leaves_together() {
-        let (near, mut far) = duplex(1 << 20);
-        let mut cork = Cork::new(near, true);
-        let (mut byte, mut text) = ([0], [0; 18]);
-        for words in [["one ", "two "], ["three ", "four"]] {
-            let nothing =
-                Pin::new(&mut far).poll_read(&mut Context::from_waker(Waker::noop()), &mut ReadBuf::new(&mut text));
-            assert!(nothing.is_pending(), "before {words:?}");
-            // As h2 does it: it reads what has arrived, writes what it has, and flushes.
-            let answer = cork.read(&mut byte);
-            tokio::pin!(answer);
-            assert!(futures::poll!(answer).is_pending());
-            for word in words {
-                cork.write_all(word.as_bytes()).await.unwrap();
-            }
-            cork.flush().await.unwrap();
-        }
-        far.read_exact(&mut text).await.unwrap();
-        assert_eq!(&text, b"one two three four");
-    }
-
-    #[tokio::test]
-    async fn a_second_read_sends_what_was_not_flushed() {
-        let (near, mut far) = duplex(1 << 20);
-        let mut cork = Cork::new(near, true);
-        cork.write_all(b"now").await.unwrap();
-        let (mut byte, mut text) = ([0], [0; 3]);
-        let answer = cork.read(&mut byte);
-        tokio::pin!(answer);
-        assert!(futures::poll!(&mut answer).is_pending());
-        assert!(futures::poll!(&mut answer).is_pending());
-        far.read_exact(&mut text).await.unwrap();
-        assert_eq!(&text, b"now");
-    }
-
-    #[tokio::test]
-    async fn order_is_kept_whatever_the_sizes() {
-        let (near, mut far) = duplex(100);
-        let expected: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
-        let sent = expected.clone();
-        tokio::spawn(async move {
-            let mut cork = Cork::new(near, true);
-            let mut rest = &sent[..];
-            for size in [1, 100, HELD_MAX, 7, HELD_MAX + 1, 3 * HELD_MAX].into_iter().cycle() {
-                let (part, after) = rest.split_at(size.min(rest.len()));
-                cork.write_all(part).await.unwrap();
-                cork.flush().await.unwrap();
-                rest = after;
-                if rest.is_empty() {
-                    break;
-                }
-            }
-            cork.shutdown().await.unwrap();
-        });
-        let mut got = Vec::new();
-        far.read_to_end(&mut got).await.unwrap();
-        assert_eq!(got, expected);
-    }
-
-    #[tokio::test]
-    async fn a_peer_that_does_not_read_is_waited_for_without_spinning() {
-        let (near, mut far) = duplex(10);
-        let mut cork = Cork::new(near, true);
-        cork.write_all(&[7; 100]).await.unwrap();
-        let (mut byte, mut polls) = ([0], 0);
-        let task = async {
-            std::future::poll_fn(|cx| {
-                polls += 1;
-                assert!(Pin::new(&mut cork).poll_flush(cx).is_ready());
-                let read = Pin::new(&mut cork).poll_read(cx, &mut ReadBuf::new(&mut byte));
-                if cork.held.is_empty() { Poll::Ready(()) } else { read.map(|_| ()) }
-            })
-            .await;
-        };
-        let reader = async {
-            tokio::task::yield_now().await;
-            let mut all = [0; 100];
-            far.read_exact(&mut all).await.unwrap();
-        };
-        tokio::join!(task, reader);
-        assert!(polls < 30, "{polls} polls");
-    }
-
-    #[tokio::test]
-    async fn without_holding_everything_leaves_at_once() {
-        let (near, mut far) = duplex(100);
-        Cork::new(near, false).write_all(b"now").await.unwrap();
-        let mut text = String::new();
-        far.read_to_string(&mut text).await.unwrap();
-        assert_eq!(text, "now");
-    }
-}
+mod tests;

@@ -14,7 +14,9 @@ pub mod remote_command;
 mod spdy;
 mod tunnel;
 pub mod websocket;
+mod woken;
 
 pub use cork::Cork;
 pub use relay::relay;
 pub use tunnel::tunnel;
+pub use woken::WokenTasks;

@@ -156,3 +156,16 @@ pub async fn status_tells_the_revision(store: Arc<dyn Store>) {
     assert_eq!(status.health, Health::Healthy);
     assert!(store.progress().await.unwrap() >= written);
 }
+
+/// An engine may not know, but what it says is true.
+pub async fn what_has_changed_is_not_unchanged(store: Arc<dyn Store>) {
+    let key = "/unchanged/one";
+    let mut last = 0;
+    for n in 0..20 {
+        let now = put(&store, key, n).await;
+        assert!(!store.is_unchanged(key.as_bytes(), last).await.unwrap(), "{last} before {now}");
+        last = now;
+    }
+    delete(&store, key).await;
+    assert!(!store.is_unchanged(key.as_bytes(), last).await.unwrap());
+}
