@@ -186,18 +186,20 @@ async fn fill(client: &mut Client) {
 
 async fn delete_namespace(client: &mut Client) {
     ask(client, "DELETE", SHOP, &Value::Null).await;
-    // The finalizer is in the way until its controller has removed it.
-    loop {
-        let (code, mut kept) = client.ask("GET", &format!("{SHOP}/configmaps/kept"), &Value::Null).await;
-        if code == 404 {
-            break;
+    // Finalizers are in the way until their controllers have removed them: there is none of either here.
+    for path in ["configmaps/kept", "persistentvolumeclaims/data"].map(|part| [SHOP, "/", part].concat()) {
+        loop {
+            let (code, mut kept) = client.ask("GET", &path, &Value::Null).await;
+            if code == 404 {
+                break;
+            }
+            if kept.is_deleting() {
+                kept.remove(&["metadata", "finalizers"]);
+                let (code, answer) = client.ask("PUT", &path, &kept).await;
+                assert!(code < 300 || code == 404 || code == 409, "{answer:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        if kept.is_deleting() {
-            kept.remove(&["metadata", "finalizers"]);
-            let (code, answer) = client.ask("PUT", &format!("{SHOP}/configmaps/kept"), &kept).await;
-            assert!(code < 300 || code == 404 || code == 409, "{answer:?}");
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     // The pod is on a node, which nobody runs here.
     let now = value!({"gracePeriodSeconds": 0});
