@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: ferrokube beside kube-apiserver on etcd and on SQLite, under the same load, in the same run; with
-//! `--against <commit>` beside an earlier build of itself; with `fairness` how one user's load affects another user.
+//! `--against <commit>` beside an earlier build of itself; with `fairness` how one user's load affects another user; with `history` what
+//! a week of history takes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,6 +9,12 @@ use crate::components;
 use crate::conformance::target_folder;
 
 pub fn run(arguments: &[String]) -> Result<String, String> {
+    if let Some(("history", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        let command = ["bench", "--package", "ferrokube-history", "--bench", "week", "--"];
+        let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+        crate::test::cargo_run(&[&command[..], &rest].concat())?;
+        return Ok("nothing is written; docs/history.md has the figures of one run".into());
+    }
     crate::test::cargo_run(&["build", "--release", "--package", "ferrokube-cli", "--package", "ferrokube-bench"])?;
     let release = target_folder().join("release");
     let mut command = Command::new(release.join("bench"));

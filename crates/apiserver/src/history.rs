@@ -174,6 +174,9 @@ fn write(recorder: &Recorder, out: &mut String) -> std::fmt::Result {
         metric_head(out, &name, kind, help)?;
         writeln!(out, "{name} {value}")?;
     }
+    let name = "ferrokube_history_busy_seconds_total";
+    metric_head(out, name, "counter", "How long recording and looking after the files took.")?;
+    writeln!(out, "{name} {}", recorder.busy().as_secs_f64())?;
     Ok(())
 }
 
@@ -206,7 +209,7 @@ pub(crate) fn serve(catalog: &mut Catalog, opened: &OpenedStore) {
     catalog.keep_history(Subresource {
         name: "history".into(),
         kind: GroupVersionKind::new("history.ferrokube.io", "v1alpha1", "ChangeList"),
-        verbs: vec!["get".into()],
+        verbs: vec!["create".into(), "get".into()],
         action: None,
         connect: None,
         form: None,

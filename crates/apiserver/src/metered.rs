@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use parking_lot::RwLock;
 use server::Histogram;
 use spans::{KeyValue, Kind, OpenSpan};
-use storage::{Change, Error, Expect, Found, Layer, Page, RangeQuery, Result, Revision, Store, Write, Written};
+use storage::{
+    Change, Error, Expect, Found, Layer, Page, RangeQuery, RefusedWrites, Result, Revision, Store, Write, Written,
+};
 
 /// Upstream's buckets, in seconds.
 const SECONDS: &[f64] = &[
@@ -138,6 +140,21 @@ impl Layer for Metered {
         };
         let key = write.key.clone();
         self.time(operation, &key, self.store.write(write)).await
+    }
+
+    /// Counted as one update of the first key.
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        let Some(key) = writes.first().map(|write| write.key.clone()) else { return Ok(Vec::new()) };
+        let mut at = 0;
+        let work = async {
+            let written = self.store.write_all(writes).await;
+            written.map_err(|refused| {
+                at = refused.at;
+                refused.error
+            })
+        };
+        let written = self.time("update", &key, work).await;
+        written.map_err(|error| RefusedWrites { at, error })
     }
 }
 

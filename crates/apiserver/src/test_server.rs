@@ -22,7 +22,7 @@ use request::User;
 use rest::client::{Client, Collection};
 use rest::{Api, Reply, RunWrite};
 use storage::memory::{Contents, MemoryStore, Reverted};
-use storage::{Error, Key, KeyRange, Layer, RangeQuery, Store, Write, Written};
+use storage::{Error, Key, KeyRange, Layer, RangeQuery, RefusedWrites, Store, Write, Written};
 use tokio::sync::RwLock;
 
 use crate::{Config, Pki, ProgramParts, kubeconfig, pki};
@@ -250,11 +250,25 @@ impl Layer for TestStore {
 
     async fn write(&self, write: Write) -> storage::Result<Written> {
         let _turn = self.turn.read().await;
+        self.check_turn()?;
+        self.memory.write(write).await
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        let _turn = self.turn.read().await;
+        self.check_turn().map_err(RefusedWrites::all)?;
+        self.memory.write_all(writes).await
+    }
+}
+
+impl TestServer {
+    /// Refuses writes of requests that began before the last reset.
+    fn check_turn(&self) -> storage::Result<()> {
         let resets = self.resets.load(Ordering::Acquire);
         if BEGAN_AFTER.try_with(|began| *began != resets).unwrap_or(false) {
             return Err(Error::unavailable("the test server was reset while the request was carried out"));
         }
-        self.memory.write(write).await
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use storage::{Layer, Result, Store, Write, Written};
+use storage::{Layer, RefusedWrites, Result, Revision, Store, Write, Written};
 
 use crate::Cache;
 
@@ -27,9 +27,23 @@ impl Layer for Through {
 
     async fn write(&self, write: Write) -> Result<Written> {
         let written = self.store.write(write).await?;
-        if let Some(cache) = self.cache.upgrade() {
-            let _ = tokio::time::timeout(PATIENCE, cache.wait_for(written.revision)).await;
+        self.seen(written.revision).await;
+        Ok(written)
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        let written = self.store.write_all(writes).await?;
+        if let Some(last) = written.last() {
+            self.seen(last.revision).await;
         }
         Ok(written)
+    }
+}
+
+impl Through {
+    async fn seen(&self, revision: Revision) {
+        if let Some(cache) = self.cache.upgrade() {
+            let _ = tokio::time::timeout(PATIENCE, cache.wait_for(revision)).await;
+        }
     }
 }

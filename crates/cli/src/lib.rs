@@ -49,7 +49,9 @@ fn carry_out(matches: &ArgMatches, build: &server::Build) -> Result<(), Failure>
         Some(("restore", matches)) => return maintain::restore(matches),
         Some(("check", matches)) => return maintain::check(matches),
         Some(("repair", matches)) => return maintain::repair(matches),
-        Some((name @ ("history" | "diff" | "blame" | "undelete" | "restore-at"), matches)) => past::run(name, matches),
+        Some((name @ ("history" | "changes" | "diff" | "blame" | "undelete" | "restore-at"), matches)) => {
+            past::run(name, matches)
+        }
         Some((name @ ("count" | "top-n" | "find" | "get"), matches)) => lists::run(name, matches),
         Some(("migrate", matches)) => migrate::run(matches),
         Some(("completion", matches)) => completion::run(matches),

@@ -1,5 +1,7 @@
 //! `backup`, `restore`, `check` and `repair`: looking after a data directory.
 
+mod past_files;
+
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -45,6 +47,12 @@ pub fn commands() -> [Command; 4] {
             .about("Copy everything in the embedded store to a file, also while it is serving")
             .arg(data_dir())
             .arg(passphrase())
+            .arg(
+                Arg::new("with-history")
+                    .long("with-history")
+                    .action(ArgAction::SetTrue)
+                    .help("Copy the history, too, to a folder beside the file: FILE.history"),
+            )
             .arg(Output::arg())
             .arg(file("The file to write, which must not exist yet, or - for standard output")),
         Command::new("restore")
@@ -84,6 +92,10 @@ pub fn backup(matches: &ArgMatches) -> Result<(), Failure> {
     if !is_output && target.exists() {
         return Err(format!("{} exists", target.display()).into());
     }
+    let has_history = matches.get_flag("with-history");
+    if has_history {
+        past_files::check_target(&target)?;
+    }
     // A backup is read again before it counts, and gets its name when it has everything.
     let unfinished = match is_output {
         true => files::with_suffix(&apiserver::store_path(&data_dir), &format!(".backup-{}", std::process::id())),
@@ -101,7 +113,10 @@ pub fn backup(matches: &ArgMatches) -> Result<(), Failure> {
     finished?;
     removed.map_err(|error| format!("cannot remove {}: {error}", unfinished.display()))?;
     let named = if is_output { "backup".into() } else { target.display().to_string() };
-    let text = format!("{named} written: {summary}; {}", word.text);
+    let mut text = format!("{named} written: {summary}; {}", word.text);
+    if has_history {
+        text = [text, past_files::keep(&data_dir, &target, summary.revision)?].join("; ");
+    }
     let mut result = told(&summary);
     result.set(&["file"], target.display().to_string());
     result.set(&["certificates"], word.tag);
@@ -225,7 +240,10 @@ pub fn restore(matches: &ArgMatches) -> Result<(), Failure> {
     let report = report.map_err(|error| Failure::told(&error, error.to_string()))?;
     drop(shown);
     let word = keys.write(&pki)?;
-    let text = format!("{} restored: {}; {}", target.display(), Summary::from(&report), word.text);
+    let mut text = format!("{} restored: {}; {}", target.display(), Summary::from(&report), word.text);
+    if let Some(history) = past_files::bring_back(&source, &data_dir, backup.revision, report.revision)? {
+        text = [text, history].join("; ");
+    }
     let mut result = told_of(&target, &report);
     result.set(&["certificates"], word.tag);
     output.say(&text, &result);
@@ -330,27 +348,7 @@ pub fn check(matches: &ArgMatches) -> Result<(), Failure> {
     }
     let report = check_shown(&path, output)?;
     say_whole(output, &path, &report, "");
-    check_history(output, &apiserver::history_path(&data_dir_of(matches)))
-}
-
-/// Reads the history, if there is one.
-fn check_history(output: Output, folder: &Path) -> Result<(), Failure> {
-    if !folder.is_dir() {
-        return Ok(());
-    }
-    let (changes, wrong) = history::check(folder).map_err(|error| error.to_string())?;
-    let shown = folder.display().to_string();
-    if wrong.is_empty() {
-        let result = value!({"history": (shown.as_str()), "whole": true, "changes": (changes.to_string())});
-        output.say(&format!("{shown} is whole: {changes} changes in chunks"), &result);
-        return Ok(());
-    }
-    for error in &wrong {
-        let why = error.to_string();
-        output.say(&why, &value!({"history": (shown.as_str()), "whole": false, "damage": (why.as_str())}));
-    }
-    let why = "files of the history are damaged; the server does not need them and serves the rest";
-    Err(format!("{} {why}", wrong.len()).into())
+    past_files::check(output, &apiserver::history_path(&data_dir_of(matches)))
 }
 
 fn check_shown(path: &Path, output: Output) -> Result<Report, OpenError> {

@@ -7,15 +7,14 @@ mod objects;
 mod requests;
 mod show;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use object::{Meta, Value};
+use object::{Meta, Value, value};
 
 use apiserver::flags::data_dir;
 pub use objects::Object;
-use objects::restorable;
 pub use requests::Api;
 pub use show::printable;
 
@@ -24,17 +23,34 @@ use super::say;
 /// How many changes are shown, if the command does not say.
 const LIMIT: &str = "50";
 
-pub fn commands() -> [Command; 5] {
+pub fn commands() -> [Command; 6] {
     let object = |help: &'static str| Arg::new("object").required(true).value_name("RESOURCE/NAME").help(help);
     let command = |name: &'static str, about: &'static str| reaching(Command::new(name).about(about));
     let moment = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("TIME").allow_hyphen_values(true).help(help)
     };
-    let dry_run = || {
-        Arg::new("dry-run")
-            .long("dry-run")
-            .action(ArgAction::SetTrue)
-            .help("Only show what would change; the server checks it and stores nothing")
+    let restoring = |command: Command| {
+        let flag =
+            |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+        command
+            .arg(object("Such as configmaps/settings, deployments.apps/web or namespaces/shop"))
+            .arg(flag("dry-run", "Only show what would change; the server checks it and stores nothing"))
+            .arg(flag("with-contents", "Of a namespace: everything that was in it, too"))
+            .arg(
+                Arg::new("resources")
+                    .long("resources")
+                    .value_delimiter(',')
+                    .action(ArgAction::Append)
+                    .requires("with-contents")
+                    .help("Only these resources of the namespace, such as configmaps,deployments.apps"),
+            )
+            .arg(
+                Arg::new("selector")
+                    .long("selector")
+                    .short('l')
+                    .requires("with-contents")
+                    .help("Only objects of the namespace that had such labels"),
+            )
     };
     [
         command("history", "Show who changed an object, when, and how; the server must keep a history")
@@ -42,21 +58,39 @@ pub fn commands() -> [Command; 5] {
             .arg(moment("since", "Only changes since this time, such as 2026-11-18T10:00:00Z or -10m"))
             .arg(moment("until", "Only changes until this time"))
             .arg(Arg::new("user").long("user").help("Only changes of this user"))
+            .arg(Arg::new("uid").long("uid").help("Only changes of the object with this uid, of several with the name"))
             .arg(Arg::new("limit").long("limit").default_value(LIMIT).help("How many changes to show at most")),
-        command("diff", "Show how an object, or all objects of a resource in a namespace, differ between two times")
-            .arg(object("Such as configmaps/settings, or configmaps for all of the namespace"))
+        command("changes", "Show what was changed in a time, by whom, across all kinds")
+            .arg(all_namespaces())
+            .arg(moment("since", "The beginning, such as 2026-11-18T10:00:00Z or -1h [default: -10m]"))
+            .arg(moment("until", "The end [default: now]"))
+            .arg(Arg::new("user").long("user").help("Only changes of this user"))
+            .arg(Arg::new("resource").long("resource").help("Only changes of this resource, such as configmaps")),
+        command("diff", "Show how an object, a namespace or the whole cluster differs between two times")
+            .arg(
+                Arg::new("object").value_name("RESOURCE[/NAME]").help(
+                    "Such as configmaps/settings, or configmaps for all of the namespace [default: all resources]",
+                ),
+            )
+            .arg(all_namespaces())
             .arg(moment("from", "The earlier time, such as 2026-11-18T10:00:00Z or -10m").required(true))
             .arg(moment("to", "The later time [default: now]")),
         command("blame", "Show for each field of an object who changed it last, and when")
             .arg(object("Such as configmaps/settings or deployments.apps/web")),
-        command("undelete", "Create a deleted object again, as it was before it was deleted")
-            .arg(object("Such as configmaps/settings or deployments.apps/web"))
-            .arg(dry_run()),
-        command("restore-at", "Make an object what it was at a time, by an ordinary write")
-            .arg(object("Such as configmaps/settings or deployments.apps/web"))
-            .arg(moment("at", "The time, such as 2026-11-18T10:00:00Z or -10m").required(true))
-            .arg(dry_run()),
+        restoring(command(
+            "undelete",
+            "Create a deleted object again, or a namespace with what was in it, as before the deletion",
+        )),
+        restoring(command(
+            "restore-at",
+            "Make an object, or what was in a namespace, what it was at a time, by ordinary writes",
+        ))
+        .arg(moment("at", "The time, such as 2026-11-18T10:00:00Z or -10m").required(true)),
     ]
+}
+
+fn all_namespaces() -> Arg {
+    Arg::new("all-namespaces").long("all-namespaces").short('A').action(ArgAction::SetTrue).help("The whole cluster")
 }
 
 /// Adds the arguments that say how the running server is reached.
@@ -101,89 +135,142 @@ pub fn as_plugin(called_as: Option<&str>, mut arguments: Vec<OsString>) -> Vec<O
 
 pub fn run(name: &str, matches: &ArgMatches) -> Result<(), String> {
     let api = Api::of(matches)?;
-    let given = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
-    let object = Object::find(&api, given("object"), given("namespace"))?;
+    let given = |name: &str| matches.try_get_one::<String>(name).ok().flatten().map_or("", String::as_str);
+    let namespace = match matches.try_get_one::<bool>("all-namespaces") {
+        Ok(Some(true)) => "",
+        _ => given("namespace"),
+    };
+    if name == "changes" {
+        return changes(&api, namespace, matches);
+    }
+    if given("object").is_empty() {
+        return diff_of_all(&api, namespace, given("from"), given("to"));
+    }
+    let object = Object::find(&api, given("object"), namespace)?;
     match name {
         "history" => history(&api, &object, matches),
         "diff" => diff(&api, &object, given("from"), given("to")),
-        "blame" => show::blame(&api.get(&object.path(&["history"])?, &[("view", "blame")])?),
-        "undelete" => undelete(&api, &object, matches.get_flag("dry-run")),
-        _ => restore(&api, &object, given("at"), matches.get_flag("dry-run")),
+        "blame" => show::blame(&api.get(&object.named()?.path(&["history"])?, &[("view", "blame")])?),
+        _ => restore(&api, object.named()?, matches, name == "undelete"),
     }
 }
 
 fn history(api: &Api, object: &Object, matches: &ArgMatches) -> Result<(), String> {
     let given =
         |name: &'static str| (name, matches.try_get_one::<String>(name).ok().flatten().map_or("", String::as_str));
-    let query = ["since", "until", "user", "limit"].map(given);
+    let query = ["since", "until", "user", "uid", "limit"].map(given);
     show::changes(&api.get(&object.named()?.path(&["history"])?, &query)?)
+}
+
+/// Shows the changes of all kinds page by page, as they come.
+fn changes(api: &Api, namespace: &str, matches: &ArgMatches) -> Result<(), String> {
+    let given =
+        |name: &'static str| (name, matches.try_get_one::<String>(name).ok().flatten().map_or("", String::as_str));
+    let [since, until, user, resource] = ["since", "until", "user", "resource"].map(given);
+    each_page(api, &[since, until, user, resource, ("namespace", namespace)], |page| {
+        show::table(page.list_at(&["items"]));
+        Ok(())
+    })
+}
+
+/// Calls `take` with each page of the changes of all kinds.
+fn each_page(
+    api: &Api,
+    query: &[(&str, &str)],
+    mut take: impl FnMut(&Value) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut token = String::new();
+    loop {
+        let page = api.get("/history/changes", &[query, &[("continue", token.as_str())]].concat())?;
+        take(&page)?;
+        token = page.str_at(&["metadata", "continue"]).to_string();
+        if token.is_empty() {
+            return Ok(());
+        }
+    }
 }
 
 fn diff(api: &Api, object: &Object, from: &str, to: &str) -> Result<(), String> {
     if !object.name.is_empty() {
-        let path = object.path(&[])?;
-        let state = |at: &str| api.find(&path, &[("at", at)]).map(Option::unwrap_or_default);
-        show::difference(&object.name, &state(from)?, &state(to)?);
-        return Ok(());
+        return diff_of_one(api, object, from, to);
     }
     let path = object.path(&[])?;
     let (before, after) = (api.get(&path, &[("at", from)])?, api.get(&path, &[("at", to)])?);
-    let named = |list: &Value| -> BTreeMap<String, Value> {
-        list.list_at(&["items"]).iter().map(|item| (item.name().to_string(), item.clone())).collect()
+    let named = |list: &Value| -> BTreeMap<(String, String), Value> {
+        let items = list.list_at(&["items"]).iter();
+        items.map(|item| ((item.namespace().to_string(), item.name().to_string()), item.clone())).collect()
     };
     let (before, after) = (named(&before), named(&after));
-    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    names.sort();
-    names.dedup();
+    let names: BTreeSet<&(String, String)> = before.keys().chain(after.keys()).collect();
     for name in names {
-        let state = |list: &BTreeMap<String, Value>| list.get(name).cloned().unwrap_or_default();
-        show::difference(name, &state(&before), &state(&after));
+        let state = |list: &BTreeMap<(String, String), Value>| list.get(name).cloned().unwrap_or_default();
+        show::difference(&[name.0.as_str(), &name.1].join("/"), &state(&before), &state(&after));
     }
     Ok(())
 }
 
-fn undelete(api: &Api, object: &Object, dry_run: bool) -> Result<(), String> {
-    let object = object.named()?;
-    if api.find(&object.path(&[])?, &[])?.is_some() {
-        return Err(format!("{} exists; `restore-at` makes it what it was", object.name));
-    }
-    let changes = api.get(&object.path(&["history"])?, &[("limit", "1")])?;
-    let last = changes.list_at(&["items"]).first().filter(|change| change.str_at(&["operation"]) == "Deleted");
-    let last = last.ok_or_else(|| format!("the history does not know when {} was deleted", object.name))?;
-    let revision: i64 = last.str_at(&["revision"]).parse().map_err(|_| "the server sent no revision".to_string())?;
-    let before = (revision - 1).to_string();
-    let query = [("resourceVersion", before.as_str()), ("resourceVersionMatch", "Exact")];
-    let was = api.get(&object.path(&[])?, &query)?;
-    show::difference(&object.name, &Value::Null, &restorable(&was, None));
-    write(api, object, &restorable(&was, None), dry_run, true)
-}
-
-fn restore(api: &Api, object: &Object, at: &str, dry_run: bool) -> Result<(), String> {
-    let object = object.named()?;
+fn diff_of_one(api: &Api, object: &Object, from: &str, to: &str) -> Result<(), String> {
     let path = object.path(&[])?;
-    let was = api.get(&path, &[("at", at)])?;
-    let now = api.find(&path, &[])?;
-    let wanted = restorable(&was, now.as_ref());
-    show::difference(&object.name, &now.clone().unwrap_or_default(), &wanted);
-    write(api, object, &wanted, dry_run, now.is_none())
+    let state = |at: &str| api.find(&path, &[("at", at)]).map(Option::unwrap_or_default);
+    show::difference(&object.described(), &state(from)?, &state(to)?);
+    Ok(())
 }
 
-/// Creates or replaces an object, after the server has said in a dry run that it would.
-fn write(api: &Api, object: &Object, wanted: &Value, dry_run: bool, is_new: bool) -> Result<(), String> {
-    let path = if is_new { object.collection()? } else { object.path(&[])? };
-    let method = if is_new { "POST" } else { "PUT" };
-    api.send(method, &path, &[("dryRun", "All")], wanted)?;
-    if dry_run {
-        say("nothing was stored; the server would take it");
+/// Compares what was changed between two times, across all kinds.
+fn diff_of_all(api: &Api, namespace: &str, from: &str, to: &str) -> Result<(), String> {
+    let mut touched = BTreeSet::new();
+    each_page(api, &[("since", from), ("until", to), ("namespace", namespace)], |page| {
+        touched.extend(page.list_at(&["items"]).iter().map(|change| {
+            let text = |name: &str| change.str_at(&["object", name]).to_string();
+            (text("group"), text("resource"), text("namespace"), text("name"))
+        }));
+        Ok(())
+    })?;
+    let mut known: BTreeMap<(String, String), Object> = BTreeMap::new();
+    for (group, resource, namespace, name) in touched {
+        let key = (group, resource);
+        if !known.contains_key(&key) {
+            let named = if key.0.is_empty() { key.1.clone() } else { [key.1.as_str(), &key.0].join(".") };
+            known.insert(key.clone(), Object::find(api, &named, "default")?);
+        }
+        if let Some(object) = known.get(&key) {
+            diff_of_one(api, &object.at(&namespace, &name), from, to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Asks the server to restore, first in a dry run whose differences are shown.
+fn restore(api: &Api, object: &Object, matches: &ArgMatches, is_undelete: bool) -> Result<(), String> {
+    let given = |name: &str| matches.try_get_one::<String>(name).ok().flatten().map_or("", String::as_str);
+    let mut wanted = value!({"contents": (matches.get_flag("with-contents")), "onlyMissing": is_undelete});
+    for (field, text) in [("at", given("at")), ("labelSelector", given("selector"))] {
+        if !text.is_empty() {
+            wanted.set(&[field], text);
+        }
+    }
+    let resources: Vec<Value> =
+        matches.get_many::<String>("resources").unwrap_or_default().map(|name| Value::from(name.as_str())).collect();
+    if !resources.is_empty() {
+        wanted.set(&["resources"], resources);
+    }
+    let path = object.path(&["history"])?;
+    let planned = api.send("POST", &path, &[("dryRun", "All")], &wanted)?;
+    show::planned(&planned);
+    let refused = planned.list_at(&["items"]).iter().filter(|item| !item.str_at(&["error"]).is_empty()).count();
+    if refused > 0 {
+        return Err(format!("the server would refuse {refused} of these changes; nothing was stored"));
+    }
+    if matches.get_flag("dry-run") {
+        say("nothing was stored");
         return Ok(());
     }
-    let stored = api.send(method, &path, &[], wanted)?;
-    say(&format!(
-        "{} {} at revision {}",
-        object.name,
-        if is_new { "created" } else { "replaced" },
-        stored.str_at(&["metadata", "resourceVersion"])
-    ));
+    // The moment that was shown, also if it was given as a time before now.
+    for field in ["at", "revision"] {
+        wanted.remove(&[field]);
+    }
+    wanted.set(&["revision"], planned.str_at(&["metadata", "resourceVersion"]));
+    show::restored(&api.send("POST", &path, &[], &wanted)?);
     Ok(())
 }
 

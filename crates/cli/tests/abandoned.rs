@@ -122,6 +122,8 @@ impl World {
             origin: None,
             only_visible: false,
             finish,
+            parts: None,
+            new_uid: None,
         };
         let api = &self.running.api;
         let call =

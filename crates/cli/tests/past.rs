@@ -87,7 +87,7 @@ async fn changes_have_their_users_and_secrets_stay_secret() {
     assert_eq!(seen, [("Created", "s"), ("Updated", "s"), ("Deleted", "s")]);
     let [part] = &listed(&mut client).await[..] else { panic!("one subresource") };
     assert_eq!(part.str_at(&["kind"]), "ChangeList");
-    assert_eq!(part.list_at(&["verbs"]), [Value::from("get")]);
+    assert_eq!(part.list_at(&["verbs"]), [Value::from("create"), Value::from("get")]);
     assert!(client.text("/metrics").await.contains("\nferrokube_history_recording 1\n"));
     node.stop().await;
 }
@@ -143,7 +143,20 @@ async fn the_commands_ask_and_bring_back() {
         assert!(said.contains(why), "{arguments:?}: {said}");
     }
     let at = run(&node, &["restore-at", "configmaps/m", "--at=-0s"]).await.unwrap();
-    assert!(at.contains("m replaced at revision"), "{at}");
+    assert!(at.contains("nothing had to be changed"), "{at}");
+    let mut changed = back.clone();
+    changed.set(&["data", "a"], "3");
+    ask(&mut client, "PUT", &format!("{MAPS}/m"), &changed).await;
+    let list = ask(&mut client, "GET", &format!("{MAPS}/m/history"), &Value::Null).await;
+    let first = list.list_at(&["items"]).last().unwrap().str_at(&["time"]).to_string();
+    let said = run(&node, &["diff", "--from", &first]).await.unwrap();
+    assert!(said.contains("configmaps default/m"), "{said}");
+    let said = run(&node, &["changes", "--resource=configmaps", "-A"]).await.unwrap();
+    assert!(said.contains("Deleted") && said.contains("configmaps default/m"), "{said}");
+    let revision = back.str_at(&["metadata", "resourceVersion"]);
+    let wanted = value!({"revision": revision});
+    ask(&mut client, "POST", &format!("{MAPS}/m/history"), &wanted).await;
+    assert_eq!(ask(&mut client, "GET", &format!("{MAPS}/m"), &Value::Null).await.str_at(&["data", "a"]), "2");
     node.stop().await;
 }
 

@@ -132,4 +132,15 @@ impl Layer for FollowedStore {
         self.definitions.settled(&key, written.revision).await;
         Ok(written)
     }
+
+    async fn write_all(&self, writes: Vec<storage::Write>) -> Result<Vec<storage::Written>, storage::RefusedWrites> {
+        let keys: Vec<storage::Key> = writes.iter().map(|write| write.key.clone()).collect();
+        let written = self.store.write_all(writes).await?;
+        if let Some(definitions) = self.definitions.get().and_then(Weak::upgrade) {
+            for (key, written) in keys.iter().zip(&written) {
+                definitions.settled(key, written.revision).await;
+            }
+        }
+        Ok(written)
+    }
 }

@@ -114,6 +114,8 @@ impl Server {
             origin: None,
             only_visible: false,
             finish: None,
+            parts: None,
+            new_uid: None,
         };
         Answer::of(self.discovery.answer(&call).await)
     }

@@ -450,7 +450,7 @@ impl Files {
 }
 
 /// The kind of a file, by its name.
-enum FileName {
+pub(crate) enum FileName {
     Chunk(Revision, Revision),
     Journal(Revision),
     KeptFrom,
@@ -458,7 +458,7 @@ enum FileName {
 }
 
 impl FileName {
-    fn of(path: &Path) -> Option<FileName> {
+    pub(crate) fn of(path: &Path) -> Option<FileName> {
         let name = path.file_name()?.to_str()?;
         if name.ends_with(".new") {
             return Some(FileName::New);

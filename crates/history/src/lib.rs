@@ -9,6 +9,7 @@
 //!   when the process ends is delivered again by the watch of the next process.
 //! - [`RecordedStore`] is the layer in front of the store: it notes which request made which change, and answers reads that ask for
 //!   recorded values ([`storage::RangeQuery::recorded`]). It is below encryption at rest, so values are kept as they are stored.
+//! - [`CommonStep`] lets several requests make their writes in one step.
 //! - [`Archive`] is what is on disk: a journal that changes are appended to, and immutable chunks that old journals become.
 //!
 //! What may be missing is known: each file says from which revision to which one it has every change, and a read that would need a
@@ -20,6 +21,7 @@ mod archive;
 mod change;
 mod chunk;
 mod clock;
+mod copy;
 mod error;
 mod journal;
 mod maintain;
@@ -27,17 +29,20 @@ mod options;
 mod origin;
 mod recorder;
 mod segment;
+mod step;
 mod store;
 mod table;
 
 pub use archive::{Archive, Moment, Status};
 pub use change::{Change, Head, Origin, Replaced, What};
 pub use clock::Clock;
+pub use copy::{continue_at, copy};
 pub use error::{Error, Result};
 pub use maintain::check;
 pub use options::{Exceptions, Options};
 pub use origin::attributed;
 pub use recorder::Recorder;
+pub use step::CommonStep;
 pub use store::RecordedStore;
 
 pub use storage::Revision;

@@ -23,6 +23,11 @@ pub async fn attributed<T>(origin: Option<Arc<Origin>>, work: impl Future<Output
     }
 }
 
+/// The request that the running code belongs to.
+pub(crate) fn current() -> Option<Arc<Origin>> {
+    ORIGIN.try_with(Arc::clone).ok()
+}
+
 /// How many origins wait for their changes to be recorded, in bytes. More than that wait only if nothing can be recorded.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// How long a change waits for the answer of the write that may have made it.
@@ -39,7 +44,8 @@ pub(crate) struct Origins {
 struct KnownOrigins {
     /// Writes that have no answer yet, by key.
     unanswered: HashMap<Key, usize>,
-    made: BTreeMap<Revision, MadeChange>,
+    /// By revision and key: changes that were made in one step can have one revision.
+    made: BTreeMap<(Revision, Key), MadeChange>,
     bytes: usize,
 }
 
@@ -58,9 +64,9 @@ pub(crate) struct Unanswered<'a> {
 }
 
 impl Origins {
-    /// Notes that the running request is about to write a key; None if the running code belongs to no request.
-    pub fn begin(&self, key: &Key) -> Option<Unanswered<'_>> {
-        let origin = ORIGIN.try_with(Arc::clone).ok()?;
+    /// Notes that a request is about to write a key.
+    pub fn begin(&self, key: &Key, origin: Option<Arc<Origin>>) -> Option<Unanswered<'_>> {
+        let origin = origin?;
         *self.known.lock().unanswered.entry(key.clone()).or_default() += 1;
         Some(Unanswered { origins: self, key: key.clone(), origin })
     }
@@ -87,15 +93,14 @@ impl Origins {
     fn look(&self, key: &Key, revision: Revision) -> Option<Option<MadeChange>> {
         let mut known = self.known.lock();
         known.forget_before(revision);
-        // It stays until a later revision is taken: etcd can give one revision to several keys.
-        let made = known.made.get(&revision).cloned();
+        let made = known.made.get(&(revision, key.clone())).cloned();
         (made.is_some() || !known.unanswered.contains_key(key)).then_some(made)
     }
 }
 
 impl KnownOrigins {
     fn forget_before(&mut self, revision: Revision) {
-        while let Some(first) = self.made.first_entry().filter(|first| *first.key() < revision) {
+        while let Some(first) = self.made.first_entry().filter(|first| first.key().0 < revision) {
             self.bytes -= first.remove().origin.bytes();
         }
     }
@@ -107,7 +112,7 @@ impl Unanswered<'_> {
         let mut known = self.origins.known.lock();
         let made = MadeChange { origin: self.origin.clone(), time };
         known.bytes += self.origin.bytes();
-        if let Some(before) = known.made.insert(revision, made) {
+        if let Some(before) = known.made.insert((revision, self.key.clone()), made) {
             known.bytes -= before.origin.bytes();
         }
         while known.bytes > WAITING_BYTES_MAX

@@ -3,12 +3,12 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use parking_lot::Mutex;
 use storage::{Batch, Error as StoreError, Event, KeyRange, Revision, Store, WatchRequest};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::archive::Archive;
@@ -25,6 +25,10 @@ const MAINTAIN_INTERVAL: Duration = Duration::from_secs(30);
 /// After a failure recording waits this long, then twice as long, up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How many restores can be made at the same time, shared by all users: each holds many objects in memory.
+const RESTORES_MAX: usize = 2;
+/// How long a restore waits for others.
+const RESTORE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long a read waits until the newest changes are recorded.
 const REACH_MAX: Duration = Duration::from_secs(5);
 
@@ -33,6 +37,7 @@ pub struct Recorder {
     shared: Arc<RecorderState>,
     below: Arc<dyn Store>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    restores: Arc<Semaphore>,
 }
 
 struct RecorderState {
@@ -44,6 +49,8 @@ struct RecorderState {
     failing: Mutex<Option<String>>,
     failures: AtomicU64,
     gaps: AtomicU64,
+    /// How long recording and looking after the files took, in microseconds.
+    busy: AtomicU64,
     /// Whether the store has said that it has forgotten what comes next.
     is_forgotten: AtomicBool,
 }
@@ -60,10 +67,12 @@ impl Recorder {
             failing: Mutex::default(),
             failures: AtomicU64::new(0),
             gaps: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
             is_forgotten: AtomicBool::new(false),
         });
         let tasks = vec![tokio::spawn(shared.clone().follow(below.clone())), tokio::spawn(shared.clone().maintain())];
-        let recorder = Arc::new(Recorder { shared, below: below.clone(), tasks: Mutex::new(tasks) });
+        let restores = Arc::new(Semaphore::new(RESTORES_MAX));
+        let recorder = Arc::new(Recorder { shared, below: below.clone(), tasks: Mutex::new(tasks), restores });
         let store = Arc::new(RecordedStore::of(below, recorder.clone(), origins));
         (recorder, store)
     }
@@ -81,6 +90,16 @@ impl Recorder {
     /// How often recording has failed, and how often changes were missed.
     pub fn counts(&self) -> (u64, u64) {
         (self.shared.failures.load(Ordering::Relaxed), self.shared.gaps.load(Ordering::Relaxed))
+    }
+
+    /// A place for a restore, until it is dropped; None if there is none for a while.
+    pub async fn begin_restore(&self) -> Option<OwnedSemaphorePermit> {
+        tokio::time::timeout(RESTORE_WAIT_MAX, self.restores.clone().acquire_owned()).await.ok()?.ok()
+    }
+
+    /// How long recording and looking after the files took until now.
+    pub fn busy(&self) -> Duration {
+        Duration::from_micros(self.shared.busy.load(Ordering::Relaxed))
     }
 
     /// Returns when everything that was acknowledged before this call is recorded.
@@ -225,7 +244,15 @@ impl RecorderState {
 
     async fn append(&self, changes: Vec<Change>, to: Revision) -> Result<()> {
         let archive = self.archive.clone();
-        blocking(move || archive.append(&changes, to)).await
+        self.timed(move || archive.append(&changes, to)).await
+    }
+
+    /// Runs what waits for the disk, and counts how long it takes.
+    async fn timed<T: Send + 'static>(&self, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+        let began = Instant::now();
+        let result = blocking(work).await;
+        self.busy.fetch_add(u64::try_from(began.elapsed().as_micros()).unwrap_or(0), Ordering::Relaxed);
+        result
     }
 
     /// Watches the store from where recording has stopped.
@@ -293,7 +320,7 @@ impl RecorderState {
             }
             loop {
                 let archive = self.archive.clone();
-                match blocking(move || archive.maintain()).await {
+                match self.timed(move || archive.maintain()).await {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => {

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use storage::{
-    Entry, Error as StoreError, Key, KeyRange, Layer, Page, RangeQuery, Result as StoreResult, Revision, Store, Write,
-    Written,
+    Entry, Error as StoreError, Key, KeyRange, Layer, Page, RangeQuery, RefusedWrites, Result as StoreResult, Revision,
+    Store, Write, Written,
 };
 
-use crate::change::{Change, Replaced};
+use crate::archive::Archive;
+use crate::change::{Change, Origin, Replaced};
 use crate::error::Error;
-use crate::origin::Origins;
+use crate::origin::{Origins, Unanswered, current};
 use crate::recorder::Recorder;
+use crate::step::participant;
 
 /// How many present entries are read at once while they are compared with the past.
 const ENTRIES: usize = 500;
@@ -25,14 +27,48 @@ const CHANGES: usize = 256;
 pub struct RecordedStore {
     below: Arc<dyn Store>,
     recorder: Arc<Recorder>,
-    origins: Arc<Origins>,
+    writes: AttributedWrites,
     counts: Mutex<RememberedCounts>,
 }
 
 impl RecordedStore {
     /// A store whose changes this recorder records.
     pub(crate) fn of(below: Arc<dyn Store>, recorder: Arc<Recorder>, origins: Arc<Origins>) -> RecordedStore {
-        RecordedStore { below, recorder, origins, counts: Mutex::default() }
+        let archive = recorder.archive().clone();
+        let writes = AttributedWrites { below: below.clone(), archive, origins };
+        RecordedStore { below, recorder, writes, counts: Mutex::default() }
+    }
+}
+
+/// Makes writes, and notes which requests made them.
+#[derive(Clone)]
+pub(crate) struct AttributedWrites {
+    below: Arc<dyn Store>,
+    archive: Arc<Archive>,
+    origins: Arc<Origins>,
+}
+
+impl AttributedWrites {
+    async fn write(&self, write: Write) -> StoreResult<Written> {
+        let Some(unanswered) = self.origins.begin(&write.key, current()) else { return self.below.write(write).await };
+        let written = self.below.write(write).await;
+        if let Ok(written) = &written {
+            unanswered.made(written.revision, (self.archive.options().clock.now)());
+        }
+        written
+    }
+
+    pub async fn write_all(&self, writes: Vec<(Write, Option<Arc<Origin>>)>) -> Result<Vec<Written>, RefusedWrites> {
+        let begin = |(write, origin): (Write, Option<Arc<Origin>>)| (self.origins.begin(&write.key, origin), write);
+        let (unanswered, writes): (Vec<Option<Unanswered<'_>>>, Vec<Write>) = writes.into_iter().map(begin).unzip();
+        let written = self.below.write_all(writes).await?;
+        let now = (self.archive.options().clock.now)();
+        for (unanswered, written) in unanswered.iter().zip(&written) {
+            if let Some(unanswered) = unanswered {
+                unanswered.made(written.revision, now);
+            }
+        }
+        Ok(written)
     }
 }
 
@@ -43,12 +79,15 @@ impl Layer for RecordedStore {
     }
 
     async fn write(&self, write: Write) -> StoreResult<Written> {
-        let Some(unanswered) = self.origins.begin(&write.key) else { return self.below.write(write).await };
-        let written = self.below.write(write).await;
-        if let Ok(written) = &written {
-            unanswered.made(written.revision, (self.recorder.archive().options().clock.now)());
+        match participant(&write.key) {
+            Some(participant) => participant.write(&self.writes, write).await,
+            None => self.writes.write(write).await,
         }
-        written
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        let origin = current();
+        self.writes.write_all(writes.into_iter().map(|write| (write, origin.clone())).collect()).await
     }
 
     async fn range(&self, query: RangeQuery) -> StoreResult<Page> {

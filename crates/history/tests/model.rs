@@ -3,17 +3,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use history::{Archive, Clock, Error, Options, Origin, Recorder, What, attributed};
+use history::{Archive, Clock, CommonStep, Error, Options, Origin, Recorder, What, attributed};
 use proptest::prelude::*;
 use storage::memory::MemoryStore;
-use storage::{Change, Expect, KeyRange, RangeQuery, Revision, Store, Write};
+use storage::{Change, Expect, KeyRange, RangeQuery, Revision, Store, Write, Written};
 
 const KEYS: usize = 12;
 
@@ -26,6 +26,12 @@ enum Step {
     },
     Delete {
         key: usize,
+    },
+    /// Requests by several users write these keys in one step; if `is_refused`, one of them fails and nothing is written.
+    Together {
+        keys: BTreeSet<usize>,
+        text: u8,
+        is_refused: bool,
     },
     /// The store forgets everything before now.
     Compact,
@@ -43,6 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (0..KEYS, any::<u8>(), 0usize..3000).prop_map(|(key, text, bytes)| Step::Put { key, text, bytes }),
         3 => (0..KEYS).prop_map(|key| Step::Delete { key }),
+        3 => (proptest::collection::btree_set(0..KEYS, 1..5), any::<u8>(), any::<bool>())
+            .prop_map(|(keys, text, is_refused)| Step::Together { keys, text, is_refused }),
         2 => Just(Step::Compact),
         1 => Just(Step::Restart),
         1 => Just(Step::Kill),
@@ -121,17 +129,54 @@ impl World {
             false => attributed(Some(Arc::new(origin)), store.write(write)).await,
         };
         let Ok(written) = written else { return };
+        let user = (!self.users.is_multiple_of(3)).then_some(user);
+        self.note(&key, &written, user);
+        // What is written later must not be said to have been made now.
+        self.running.as_ref().unwrap().0.caught_up().await.unwrap();
+    }
+
+    fn note(&mut self, key: &str, written: &Written, user: Option<String>) {
         match &written.entry {
             Some(entry) => {
                 let is = (entry.value.clone(), entry.create_revision, entry.mod_revision, entry.version);
-                self.state.insert(key, is);
+                self.state.insert(key.to_string(), is);
             }
-            None => drop(self.state.remove(&key)),
+            None => drop(self.state.remove(key)),
         }
-        let user = (!self.users.is_multiple_of(3)).then_some(user);
         self.past.insert(written.revision, (self.state.clone(), self.now(), user));
-        // What is written later must not be said to have been made now.
-        self.running.as_ref().unwrap().0.caught_up().await.unwrap();
+    }
+
+    /// Writes keys in one step, each by a user of its own.
+    async fn write_together(&mut self, keys: BTreeSet<usize>, text: u8, is_refused: bool) {
+        let (recorder, store) = self.running.clone().unwrap();
+        let step = CommonStep::of(keys.len());
+        let mut requests = Vec::new();
+        for (at, key) in keys.into_iter().enumerate() {
+            self.users += 1;
+            let (key, user) = (key_of(key), format!("user-{}", self.users));
+            let origin = Arc::new(Origin { user: user.clone(), ..Origin::default() });
+            let change = Change::Put { value: vec![text; 20].into(), ttl: None };
+            // No key is at revision 1.
+            let expect = if at == 0 && is_refused { Expect::At(1) } else { Expect::Any };
+            let write = Write { key: key.as_str().into(), change, expect };
+            let (store, step) = (store.clone(), step.clone());
+            let request = async move { attributed(Some(origin), store.write(write)).await };
+            let run = step.run(key.as_str().into(), request, |written| written.is_ok());
+            requests.push((key, user, tokio::spawn(run)));
+        }
+        let mut made = Vec::new();
+        for (key, user, request) in requests {
+            match request.await.unwrap() {
+                Ok(written) => made.push((key, user, written)),
+                Err(_) => assert!(is_refused),
+            }
+        }
+        assert!(made.is_empty() || !is_refused, "all or nothing");
+        made.sort_by_key(|(_, _, written)| written.revision);
+        for (key, user, written) in made {
+            self.note(&key, &written, Some(user));
+        }
+        recorder.caught_up().await.unwrap();
     }
 
     async fn take(&mut self, step: Step) {
@@ -142,6 +187,7 @@ impl World {
                 self.write(key, Change::Put { value, ttl: None }).await;
             }
             Step::Delete { key } => self.write(key, Change::Delete).await,
+            Step::Together { keys, text, is_refused } => self.write_together(keys, text, is_refused).await,
             Step::Compact => {
                 let revision = self.store.progress().await.unwrap();
                 self.store.compact(revision).await.unwrap();
@@ -280,7 +326,7 @@ proptest! {
     #[test]
     fn every_revision_and_time_is_what_it_was(steps in proptest::collection::vec(step(), 1..120)) {
         run(async {
-            let mut world = World::after(steps, |_| {}).await;
+            let world = World::after(steps, |_| {}).await;
             let readable = world.check().await;
             assert_eq!(readable, world.past.len(), "nothing was lost");
         });
@@ -291,12 +337,54 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..120), bytes in 1u64..40
     ) {
         run(async {
-            let mut world = World::after(steps, |options| {
+            let world = World::after(steps, |options| {
                 options.bytes = bytes << 10;
                 options.age = Duration::from_secs(60);
             })
             .await;
             assert!(world.check().await >= 1, "the present can be read");
+        });
+    }
+
+    /// A copy that is made while the history is recorded has every change up to its revision, and goes on from there.
+    #[test]
+    fn copies_end_where_they_should_and_go_on(
+        before in proptest::collection::vec(step(), 1..60), after in proptest::collection::vec(step(), 1..60)
+    ) {
+        run(async {
+            let steps = |steps: Vec<Step>| steps.into_iter().filter(|step| !matches!(step, Step::Compact));
+            let mut world = World::new(|_| {});
+            world.start().await;
+            for step in steps(before) {
+                world.take(step).await;
+            }
+            let until = *world.past.keys().last().unwrap();
+            for step in steps(after) {
+                world.take(step).await;
+            }
+            let copy = world.directory.path().join("copy");
+            let status = history::copy(&world.options.directory, &copy, until).unwrap().unwrap();
+            assert!(status.recorded.is_some_and(|recorded| recorded >= until), "{status:?}");
+            let (recorder, _) = world.running.clone().unwrap();
+            let (whole, copy) = (recorder.archive(), Archive::open(Options::at(copy)).unwrap());
+            for key in (0..KEYS).map(key_of) {
+                let heads = |archive: &Archive| archive.changes_of(key.as_bytes(), until, 1000).unwrap();
+                assert_eq!(heads(&copy), heads(whole), "{key}");
+                assert_eq!(copy.changes_of(key.as_bytes(), Revision::MAX, 1000).unwrap(), heads(whole), "{key}");
+                for revision in world.past.keys().filter(|revision| **revision < until) {
+                    let first = whole.first_after(key.as_bytes(), *revision).unwrap();
+                    let first = first.filter(|change| change.head.revision <= until);
+                    assert_eq!(copy.first_after(key.as_bytes(), *revision).unwrap(), first, "{key} after {revision}");
+                }
+            }
+            // A store that is restored from the backup goes on much later.
+            drop(copy);
+            let copy = world.directory.path().join("copy");
+            history::continue_at(&copy, until + 1_000_000).unwrap();
+            let copy = Archive::open(Options::at(copy)).unwrap();
+            assert_eq!(copy.recorded(), Some(until + 1_000_000));
+            let first = *world.past.keys().next().unwrap();
+            assert!(copy.each_change(first, until + 1_000_000, |_| true).is_ok(), "there is no gap");
         });
     }
 

@@ -30,6 +30,8 @@ pub struct Context<'a> {
     pub verb: &'a str,
     /// Whether nothing is stored.
     pub dry_run: bool,
+    /// The uid of an object that is created; "" for a new one.
+    pub new_uid: &'a str,
     /// The feature gates.
     pub features: &'a Features,
     /// The resources that were served when the request began.
@@ -53,6 +55,7 @@ impl<'a> Context<'a> {
             subresource: "",
             verb: "",
             dry_run: false,
+            new_uid: "",
             features,
             catalog: Catalog::empty(),
             lookup: &NoLookup,

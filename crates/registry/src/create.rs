@@ -102,7 +102,10 @@ impl ResourceStorage {
             let name = if facts.generates_names { generate_name(base, cx.randomness) } else { base.to_string() };
             object.set_meta_str("name", &name);
         }
-        object.set_meta_str("uid", &cx.randomness.uuid());
+        match cx.new_uid {
+            "" => object.set_meta_str("uid", &cx.randomness.uuid()),
+            uid => object.set_meta_str("uid", uid),
+        }
         object.set_meta_str("creationTimestamp", &Time(cx.now).to_string());
         self.ensure_namespace(cx, &mut object)?;
         if facts.generation.is_some() {

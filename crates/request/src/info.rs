@@ -147,7 +147,7 @@ impl RequestInfo {
         // Under /namespaces/x/ the rest names a resource in it, unless it is the namespace itself or a part of it.
         if rest[0] == "namespaces" && rest.len() > 1 {
             self.namespace = rest[1].to_string();
-            if rest.len() > 2 && !matches!(rest[2], "status" | "finalize") {
+            if rest.len() > 2 && !self.is_part_of_namespace(rest) {
                 self.in_namespace = true;
                 rest = &rest[2..];
             }
@@ -156,6 +156,11 @@ impl RequestInfo {
         (self.resource, self.name, self.subresource) = (part(0), part(1), part(2));
         self.parts = rest.iter().map(ToString::to_string).collect();
         self.refine_verb(query);
+    }
+
+    /// Whether a path goes on with a part of the namespace itself. Upstream has no resource `history` in the core group.
+    fn is_part_of_namespace(&self, rest: &[&str]) -> bool {
+        matches!(rest[2], "status" | "finalize") || rest[2] == "history" && rest.len() == 3 && self.group.is_empty()
     }
 
     /// A GET or DELETE without a name is about the collection; `watch=true` makes a list a watch, and a field selector
@@ -270,6 +275,8 @@ mod tests {
             ("GET", "/api/v1/namespaces/a/pods/b/log", "true get g= v=v1 ns=a r=pods sub=log n=b"),
             ("GET", "/api/v1/namespaces/a", "true get g= v=v1 ns=a r=namespaces sub= n=a"),
             ("PUT", "/api/v1/namespaces/a/finalize", "true update g= v=v1 ns=a r=namespaces sub=finalize n=a"),
+            ("POST", "/api/v1/namespaces/a/history", "true create g= v=v1 ns=a r=namespaces sub=history n=a"),
+            ("GET", "/apis/x/v1/namespaces/a/history", "true list g=x v=v1 ns=a r=history sub= n="),
             ("GET", "/api/v1/watch/namespaces/a/pods", "true watch g= v=v1 ns=a r=pods sub= n="),
             (
                 "DELETE",

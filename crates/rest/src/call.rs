@@ -8,7 +8,7 @@ use audit::Record;
 use http::{HeaderMap, Method, Uri};
 use request::{Access, RequestInfo, User};
 
-use crate::FinishWrite;
+use crate::{CarryOut, FinishWrite};
 
 /// The longest name of a field manager.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
@@ -35,6 +35,10 @@ pub struct Call {
     pub only_visible: bool,
     /// Finishes a write that outlives the request; None if there is nothing to do besides.
     pub finish: Option<Arc<dyn FinishWrite>>,
+    /// Carries out the requests that a restore is made of; None for every other request.
+    pub parts: Option<Arc<dyn CarryOut>>,
+    /// The uid that the object gets which is created; None for one that the server makes up then.
+    pub new_uid: Option<Box<str>>,
 }
 
 impl authz::Ask for Call {

@@ -22,7 +22,7 @@ const JSON: &str = "application/json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Lists and watches of this form carry metadata only.
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -200,6 +200,8 @@ impl Client {
             origin,
             only_visible: false,
             finish: None,
+            parts: None,
+            new_uid: None,
         };
         let call = authz::authorize(&*self.api.authorizer, Box::new(call))
             .await

@@ -7,6 +7,7 @@ mod blame;
 mod changes;
 mod difference;
 mod everything;
+mod restore;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::scope::Scope;
 
 pub use changes::get as get_changes;
 pub use everything::{PATH as CHANGES_PATH, everything as changes_of_everything};
+pub use restore::restore;
 
 /// The name of the subresource.
 pub const SUBRESOURCE: &str = "history";

@@ -185,6 +185,7 @@ async fn dispatch(scope: &Arc<Scope>) -> Result<Reply, Status> {
         (Verb::Get, Part::Scale) => scale::get(scope).await,
         (Verb::Update, Part::Scale) => scope.large.run(scale::update(scope)).await,
         (Verb::Patch, Part::Scale) => scope.large.run(scale::patch(scope)).await,
+        (Verb::Create, Part::History) => scope.large.run(past::restore(scope)).await,
         (Verb::Get, Part::History) => Box::pin(past::get_changes(scope)).await,
         (Verb::Get, Part::Report(report)) => report::get(scope, report).await,
         (Verb::List, Part::Report(report)) => report::list(scope, report).await,
@@ -279,6 +280,7 @@ fn check_custom(scope: &Scope, part: Part<'_>) -> Result<(), Status> {
         // Of a program that the server is embedded in.
         Part::Connect(_) => return Ok(()),
         Part::Action(_) => info.verb == Verb::Create,
+        Part::History => matches!(info.verb, Verb::Get | Verb::Create),
         _ => matches!(info.verb, Verb::Get | Verb::Update | Verb::Patch) || of_objects,
     };
     // Objects that such a program keeps can only be read.

@@ -179,7 +179,8 @@ impl Scope {
     pub fn context(&self, dry_run: bool) -> Context<'_> {
         let info = &self.call.info;
         let cx = self.api.context(&self.call.user, &info.namespace, &info.version, &info.subresource, dry_run);
-        Context { group: &info.group, verb: info.verb.as_str(), warnings: Some(&self.warnings), ..cx }
+        let new_uid = self.call.new_uid.as_deref().unwrap_or("");
+        Context { group: &info.group, verb: info.verb.as_str(), warnings: Some(&self.warnings), new_uid, ..cx }
     }
 
     /// The request with another verb, for what it does besides its own.

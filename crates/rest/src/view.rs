@@ -27,7 +27,7 @@ pub use filter::ObjectFilter;
 pub use order::ListOrder;
 pub use path::FieldPath;
 pub use reader::ObjectReader;
-pub use redact::{is_for as is_redacted, is_member, is_secrets, reads as reads_secrets, redact};
+pub use redact::{is_for as is_redacted, is_member, is_secrets, reads as reads_secrets, redact, was_redacted};
 use visible::VisibleObjects;
 pub use visible::is_asked_for as asks_for_visible;
 

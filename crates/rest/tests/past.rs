@@ -8,26 +8,46 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use authz::{Authorizer, Decision};
+use futures::future::BoxFuture;
 use history::{Archive, Options, Origin, RecordedStore, Recorder};
 use http::{HeaderMap, HeaderValue, Method, header};
 use http_body_util::BodyExt;
 use object::{Meta, Value, value};
 use request::{Access, RequestInfo, User};
-use rest::{Body, Call};
+use rest::{Body, Call, CarryOut, Reply};
 use storage::Store;
 use storage::memory::MemoryStore;
 use support::{MAPS, Server};
 
-/// Allows everything but the history of what is named.
+/// Allows everything but the history of what is named, and creations by the user `reader`.
 struct AllButHistoryOf(&'static str);
 
 #[async_trait]
 impl Authorizer for AllButHistoryOf {
     async fn decide(&self, access: &Access<'_>) -> Decision {
+        let is_creation = ["create", "update"].contains(&access.verb) && access.subresource.is_empty();
+        if access.user.name == "reader" && is_creation {
+            return Decision::no_opinion("no");
+        }
         match access.subresource == "history" && access.resource == self.0 {
             true => Decision::no_opinion("no"),
             false => Decision::allow(""),
         }
+    }
+}
+
+/// Carries out the requests that a restore is made of.
+struct AsOne(Arc<rest::Api>);
+
+impl CarryOut for AsOne {
+    fn carry_out(&self, call: Box<Call>, body: Body) -> BoxFuture<'static, Reply> {
+        let api = self.0.clone();
+        Box::pin(async move {
+            match authz::authorize(&*api.authorizer, call).await {
+                Ok(call) => rest::serve(&api, call, body).await,
+                Err(refused) => rest::failure(&refused.status(), &rest::Accept::json()),
+            }
+        })
     }
 }
 
@@ -89,6 +109,8 @@ impl World {
             origin: (!info.verb.is_read()).then(|| Arc::new(origin)),
             only_visible: false,
             finish: None,
+            parts: Some(Arc::new(AsOne(self.server.0.clone()))),
+            new_uid: None,
             info,
         };
         let call = authz::authorize(&*self.server.0.authorizer, Box::new(call)).await;
@@ -293,4 +315,89 @@ async fn without_a_history_nothing_is_different() {
         let (found, answer) = server.ask("GET", &url, Value::Null).await;
         assert_eq!(found, code, "{url}: {answer:?}");
     }
+}
+
+fn named(list: &Value) -> Vec<(&str, &str)> {
+    let items = list.list_at(&["items"]).iter();
+    items.map(|item| (item.str_at(&["object", "name"]), item.str_at(&["operation"]))).collect()
+}
+
+#[tokio::test]
+async fn objects_are_brought_back_by_requests_of_the_user() {
+    let mut world = World::new().await;
+    let one = format!("{MAPS}/one");
+    world.write("anne", "POST", MAPS, map("one", "1")).await;
+    let second = world.write("ben", "MERGE", &one, value!({"data": {"a": "2"}})).await;
+    world.write("ben", "MERGE", &one, value!({"data": {"a": "3"}})).await;
+    world.write("cleo", "DELETE", &one, Value::Null).await;
+    world.forget().await;
+    let history = format!("{one}/history");
+    // A dry run, a user who may not create, and then one who may.
+    let (code, tried) = world.ask("anne", "POST", &format!("{history}?dryRun=All"), Value::Null).await;
+    assert_eq!((code, named(&tried)), (200, vec![("one", "Create")]), "{tried:?}");
+    assert_eq!(tried.list_at(&["items"])[0].str_at(&["after", "data", "a"]), "3");
+    assert_eq!(world.get(&one).await.0, 404);
+    let (code, refused) = world.ask("reader", "POST", &history, Value::Null).await;
+    assert_eq!(code, 403, "{refused:?}");
+    let (code, done) = world.ask("dora", "POST", &history, Value::Null).await;
+    assert_eq!((code, named(&done)), (200, vec![("one", "Create")]), "{done:?}");
+    // To a moment, over what is there.
+    let (code, done) = world.ask("dora", "POST", &history, value!({"revision": (second.as_str())})).await;
+    assert_eq!((code, named(&done)), (200, vec![("one", "Update")]), "{done:?}");
+    let (code, done) = world.ask("dora", "POST", &history, value!({"revision": (second), "onlyMissing": true})).await;
+    assert_eq!((code, named(&done)), (200, vec![("one", "None")]), "{done:?}");
+    assert_eq!(world.get(&one).await.1.str_at(&["data", "a"]), "2");
+    let (_, changes) = world.get(&history).await;
+    let seen: Vec<(&str, &str)> =
+        changes.list_at(&["items"]).iter().map(|item| (item.str_at(&["operation"]), item.str_at(&["verb"]))).collect();
+    let wanted = ["Updated", "Created", "Deleted", "Updated", "Updated", "Created"];
+    assert_eq!(seen.iter().map(|(operation, _)| *operation).collect::<Vec<_>>(), wanted);
+    for (body, why) in [
+        (value!({"at": "-1h", "revision": "3"}), "one moment"),
+        (value!({"revision": "0"}), "is not what a restore takes"),
+        (value!({"revision": 7}), "is not what a restore takes"),
+        (value!({"contents": true}), "only a namespace has contents"),
+        (value!({"resources": ["pods"]}), "choose among the contents"),
+        (value!({"colour": "red"}), "has no field \"colour\""),
+        (value!([1]), "an object in JSON"),
+        (Value::Null, "the object exists"),
+    ] {
+        let (code, answer) = world.ask("dora", "POST", &history, body).await;
+        assert!(code == 400 && answer.str_at(&["message"]).contains(why), "{why}: {answer:?}");
+    }
+}
+
+/// Owners get the uids of today, also where owners and what they own are made in the same step.
+#[tokio::test]
+async fn the_contents_of_a_namespace_come_back_together() {
+    let mut world = World::new().await;
+    let namespaces = "/api/v1/namespaces";
+    let namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
+    world.write("anne", "POST", namespaces, namespace).await;
+    let (_, owner) = world.ask("anne", "POST", MAPS, map("owner", "1")).await;
+    let mut owned = map("owned", "1");
+    let of = |name: &str, uid: &str| value!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid});
+    owned.set(&["metadata", "ownerReferences"], vec![of("owner", owner.uid()), of("stranger", "gone")]);
+    let full = world.write("anne", "POST", MAPS, owned).await;
+    for path in [format!("{MAPS}/owned"), format!("{MAPS}/owner"), format!("{namespaces}/ns")] {
+        world.write("anne", "DELETE", &path, Value::Null).await;
+    }
+    world.forget().await;
+    let history = format!("{namespaces}/ns/history");
+    // The history of Secrets is closed, so that everything cannot be restored, and is not restored in part.
+    let all = value!({"contents": true, "revision": (full.as_str())});
+    let (code, refused) = world.ask("anne", "POST", &history, all).await;
+    assert_eq!(code, 403, "{refused:?}");
+    let maps = value!({"contents": true, "revision": (full.as_str()), "resources": ["configmaps"]});
+    let (code, done) = world.ask("anne", "POST", &history, maps.clone()).await;
+    assert_eq!((code, done.list_at(&["items"]).len()), (200, 3), "{done:?}");
+    let (owner, owned) = (world.get(&format!("{MAPS}/owner")).await.1, world.get(&format!("{MAPS}/owned")).await.1);
+    let [reference] = owned.owner_references() else { panic!("{owned:?}") };
+    assert_eq!(reference.str_at(&["uid"]), owner.uid());
+    let note = done.list_at(&["items"]).iter().find(|item| item.str_at(&["object", "name"]) == "owned").unwrap();
+    assert!(note.str_at(&["note"]).contains("owner ConfigMap stranger is gone"), "{note:?}");
+    let (_, again) = world.ask("anne", "POST", &history, maps).await;
+    assert!(again.list_at(&["items"]).iter().all(|item| item.str_at(&["operation"]) == "None"), "{again:?}");
+    let none = value!({"contents": true, "revision": full, "resources": ["nonsense"]});
+    assert_eq!(world.ask("anne", "POST", &history, none).await.0, 400);
 }

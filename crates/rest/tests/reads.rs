@@ -81,6 +81,14 @@ impl Store for Deaf {
         self.0.write(write).await
     }
 
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, storage::RefusedWrites> {
+        self.0.write_all(writes).await
+    }
+
+    fn write_limits(&self) -> storage::WriteLimits {
+        self.0.write_limits()
+    }
+
     async fn watch(&self, _: WatchRequest) -> storage::Result<WatchStream> {
         Ok(Box::pin(futures::stream::pending()))
     }

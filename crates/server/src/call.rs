@@ -36,8 +36,24 @@ pub fn parse(request: Request<ArrivingBody>, peer: &Peer, most: Duration) -> Res
     let asked = timeout(&query, most).ok().filter(|_| !info.is_long_running());
     let (timeout, client) = (asked.unwrap_or(most), Some(peer.address.ip()));
     let user = User::default();
-    let (record, origin, only_visible, finish) = (None, None, false, None);
-    let call = Call { info, user, method, uri, headers, query, timeout, client, record, origin, only_visible, finish };
+    let (record, origin, finish, parts, new_uid) = Default::default();
+    let only_visible = false;
+    let call = Call {
+        info,
+        user,
+        method,
+        uri,
+        headers,
+        query,
+        timeout,
+        client,
+        record,
+        origin,
+        only_visible,
+        finish,
+        parts,
+        new_uid,
+    };
     Ok(Arrived { call: Box::new(call), body, upgrade, version })
 }
 

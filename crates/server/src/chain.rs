@@ -20,7 +20,7 @@ use hyper::upgrade::OnUpgrade;
 use object::Status;
 use peers::Peers;
 use request::{RequestInfo, User};
-use rest::{Accept, Api, Body, Call, Reply, ReplyBody, failure, untyped_failure};
+use rest::{Accept, Api, Body, Call, CarryOut, Reply, ReplyBody, failure, untyped_failure};
 use tokio::time::Instant;
 
 use crate::arrival::ArrivingBody;
@@ -29,6 +29,7 @@ use crate::finish::Finish;
 use crate::http_log::HttpLog;
 use crate::metrics::ChainFilter;
 use crate::observe::{CpuClock, Observed};
+use crate::parts::RequestParts;
 use crate::peer::Peer;
 use crate::receive::{Discarding, Receiving, timed_out};
 use crate::refused::{classified, forbidden, no_seat, not_allowed, shutting_down};
@@ -326,6 +327,7 @@ impl Server {
     async fn impersonate(&self, request: &mut Passing<'_>) -> Result<(), Stopped> {
         let requestor = std::mem::take(&mut request.call.user);
         let (call, tracked) = (&mut request.call, &request.tracked);
+        let sender = RequestParts::is_wanted(&call.info).then(|| requestor.clone());
         let origin = origin::of(&self.api, call, &requestor, request.audit_id);
         let _span = trace::filter(&tracked.span, self.impersonation.filter().name());
         let wanted = self.impersonation.impersonate(&*self.authorizer, &call.info, requestor, &call.headers);
@@ -339,6 +341,9 @@ impl Server {
         }
         call.origin = origin.map(|origin| Arc::new(origin.acting_as(&user.name)));
         call.only_visible = self.api.limits.authorized_lists_for.iter().any(|group| user.is_member(group));
+        let peer = tracked.open.peer();
+        let parts = sender.map(|sender| RequestParts::of(self, peer, sender, constraint, request.audit_id));
+        call.parts = parts.map(|parts| parts as Arc<dyn CarryOut>);
         call.user = user;
         // Proxied servers must not see the client's credentials.
         self.authenticator.strip(&mut call.headers);

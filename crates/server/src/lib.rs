@@ -20,6 +20,7 @@ mod listen;
 mod metrics;
 mod observe;
 mod origin;
+mod parts;
 mod paths;
 mod peer;
 mod polls;

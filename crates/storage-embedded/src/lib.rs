@@ -49,8 +49,8 @@ use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
 use storage::meter::Meter;
 use storage::{
-    Change, Error, Event, KeyRange, Page, Progress, RangeQuery, Result, Revision, Status, Store, Subscriber,
-    Subscription, WatchRequest, WatchStream, Write, Written,
+    Error, Event, KeyRange, Page, Progress, RangeQuery, RefusedWrites, Result, Revision, Status, Store, Subscriber,
+    Subscription, WatchRequest, WatchStream, Write, WriteLimits, Written,
 };
 
 use crate::alone::{StallGuard, WriterPlace};
@@ -60,6 +60,7 @@ use crate::expiry::StoreClock;
 use crate::log::{Loaded, LogReader};
 use crate::notifier::Notifier;
 use crate::numbers::Log;
+use crate::options::{GROUP_BYTES_MAX, QUEUE_WRITES_MAX};
 use crate::queue::{Job, Queue};
 use crate::ring::Ring;
 use crate::shared::{CommitTimes, Shared};
@@ -148,6 +149,13 @@ impl EmbeddedStore {
                 maintenance::backup(&shared.disk, &target, &meter)
             })
             .await
+    }
+}
+
+impl EmbeddedStore {
+    fn check_size(&self, write: &Write) -> Result<()> {
+        let (size, limit) = (write.size(), self.shared.options.value_bytes_max);
+        if size > limit { Err(Error::TooLarge { size, limit }) } else { Ok(()) }
     }
 }
 
@@ -273,18 +281,23 @@ impl Store for EmbeddedStore {
     }
 
     async fn write(&self, write: Write) -> Result<Written> {
-        let value = match &write.change {
-            Change::Put { value, .. } => value.len(),
-            Change::Delete => 0,
-        };
-        let (size, limit) = (value + write.key.len(), self.shared.options.value_bytes_max);
-        if size > limit {
-            return Err(Error::TooLarge { size, limit });
-        }
+        self.check_size(&write)?;
         match alone::commit(&self.shared, &self.writer, write) {
             Ok(written) => written,
             Err(write) => self.shared.queue.write(write).await,
         }
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        for (at, write) in writes.iter().enumerate() {
+            self.check_size(write).map_err(|error| RefusedWrites { at, error })?;
+        }
+        self.write_limits().check(&writes)?;
+        self.shared.queue.write_all(writes).await
+    }
+
+    fn write_limits(&self) -> WriteLimits {
+        WriteLimits { keys: QUEUE_WRITES_MAX / 4, bytes: GROUP_BYTES_MAX }
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
-use storage::{Result, Revision, Written};
+use storage::{Error, RefusedWrites, Result, Revision, Written};
 use tokio::sync::watch as signal;
 
 use crate::options::{WAKE_PACE, WAKE_PACE_MAX};
-use crate::queue::Reply;
+use crate::queue::{Reply, ReplyToAll};
 
 pub(crate) struct Notifier {
     pending: Mutex<Pending>,
@@ -16,7 +16,23 @@ pub(crate) struct Notifier {
     pub signal: signal::Sender<Revision>,
 }
 
-pub(crate) type Answers = Vec<(Reply<Written>, Result<Written>)>;
+/// Callers, and what they are told.
+pub(crate) type Answers = Vec<CallerAnswer>;
+
+pub(crate) enum CallerAnswer {
+    One(Reply<Written>, Result<Written>),
+    All(ReplyToAll, Result<Vec<Written>, RefusedWrites>),
+}
+
+impl CallerAnswer {
+    /// Makes it a failure.
+    pub fn fail(&mut self, error: Error) {
+        match self {
+            CallerAnswer::One(_, answer) => *answer = Err(error),
+            CallerAnswer::All(_, answer) => *answer = Err(RefusedWrites::all(error)),
+        }
+    }
+}
 
 #[derive(Default)]
 struct Pending {
@@ -90,8 +106,11 @@ impl Notifier {
 }
 
 pub(crate) fn answer(answers: Answers) {
-    for (reply, answer) in answers {
+    for answer in answers {
         // The caller may have dropped the future.
-        drop(reply.send(answer));
+        match answer {
+            CallerAnswer::One(reply, answer) => drop(reply.send(answer)),
+            CallerAnswer::All(reply, answer) => drop(reply.send(answer)),
+        }
     }
 }

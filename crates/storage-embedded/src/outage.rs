@@ -25,8 +25,8 @@ pub(crate) fn refuse(writer: &mut Writer, mut group: Group, error: Error) {
         other => other.to_string(),
     };
     tracing::error!(%reason, changes = group.events.len(), "cannot commit");
-    for (_, answer) in &mut group.answers {
-        *answer = Err(error.clone());
+    for answer in &mut group.answers {
+        answer.fail(error.clone());
     }
     answer(group.answers);
     begin(writer, reason);

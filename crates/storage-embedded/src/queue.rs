@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use storage::{Error, Result, Revision, Subscriber, WatchRequest, Write, Written};
+use storage::{Error, RefusedWrites, Result, Revision, Subscriber, WatchRequest, Write, Written};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::options::QUEUE_WRITES_MAX;
@@ -13,12 +13,26 @@ use crate::shared::Unsubscribe;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
+pub(crate) type ReplyToAll = oneshot::Sender<Result<Vec<Written>, RefusedWrites>>;
+
 pub(crate) enum Job {
     Write(Write, Reply<Written>),
+    WriteAll(Vec<Write>, ReplyToAll),
     Compact(Revision, Reply<()>),
     /// If the caller has gone away, dropping the answer unsubscribes.
     Subscribe(WatchRequest, Arc<dyn Subscriber>, Reply<Unsubscribe>),
     Unsubscribe(u64),
+}
+
+impl Job {
+    /// How many places it has.
+    fn places(&self) -> usize {
+        match self {
+            Job::Write(..) => 1,
+            Job::WriteAll(writes, _) => writes.len(),
+            Job::Compact(..) | Job::Subscribe(..) | Job::Unsubscribe(_) => 0,
+        }
+    }
 }
 
 pub(crate) struct Queue {
@@ -58,6 +72,17 @@ impl Queue {
         // The writer thread gives the place back when it has taken the job.
         place.forget();
         answer.await.unwrap_or_else(|_| Err(Error::OutcomeUnknown("the store was closed".into())))
+    }
+
+    /// The same for writes that are made in one step.
+    pub async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        let refused = RefusedWrites::all;
+        let count = u32::try_from(writes.len()).unwrap_or(u32::MAX);
+        let places = self.room.acquire_many(count).await.map_err(|_| refused(closed()))?;
+        let (reply, answer) = oneshot::channel();
+        self.put(Job::WriteAll(writes, reply)).map_err(refused)?;
+        places.forget();
+        answer.await.unwrap_or_else(|_| Err(refused(Error::OutcomeUnknown("the store was closed".into()))))
     }
 
     pub async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T> {
@@ -127,7 +152,7 @@ impl Queue {
         }
         let taken = std::mem::take(&mut jobs.waiting);
         drop(jobs);
-        self.room.add_permits(taken.iter().filter(|job| matches!(job, Job::Write(..))).count());
+        self.room.add_permits(taken.iter().map(Job::places).sum());
         Taken::Jobs(taken)
     }
 

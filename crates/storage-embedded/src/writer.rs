@@ -12,13 +12,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use storage::{
-    Change, Condition, Entry, Error, Event, Expect, Key, Result, Revision, Subscriber, WatchRequest, Write, Written,
+    Change, Condition, Entry, Error, Event, Expect, Key, RefusedWrites, Result, Revision, Subscriber, WatchRequest,
+    Write, Written,
 };
 
 use crate::alone::WriterPlace;
 use crate::expiry::{Deadlines, History, lease_until};
 use crate::log::Loaded;
-use crate::notifier::{Answers, answer};
+use crate::notifier::{Answers, CallerAnswer, answer};
 use crate::options::{
     ANSWERS_INLINE_MAX, CLOCK_CHECK, EXPIRE_KEYS_MAX, GROUP_BYTES_MAX, GROUP_WAIT_MAX, QUEUE_WRITES_MAX, QUICK_COMMIT,
 };
@@ -153,41 +154,73 @@ impl Writer {
         let mut group = Group::default();
         for job in jobs {
             match job {
-                Job::Write(write, reply) => {
-                    self.stage(write, reply, &mut group);
-                    if group.bytes < GROUP_BYTES_MAX {
-                        continue;
-                    }
-                    self.flush(std::mem::take(&mut group));
+                Job::Write(write, reply) => self.stage(write, reply, &mut group),
+                Job::WriteAll(writes, reply) => {
+                    let works = self.check_works().map_err(RefusedWrites::all);
+                    let answer = works.and_then(|()| self.decide_all(writes, &mut group));
+                    group.answers.push(CallerAnswer::All(reply, answer));
                 }
                 other => {
                     self.flush(std::mem::take(&mut group));
                     self.control(other);
                 }
             }
+            if group.bytes >= GROUP_BYTES_MAX {
+                self.flush(std::mem::take(&mut group));
+            }
         }
         self.flush(group);
     }
 
+    fn stage(&mut self, write: Write, reply: Reply<Written>, group: &mut Group) {
+        let answer = self.check_works().and_then(|()| self.decide(write, group));
+        group.answers.push(CallerAnswer::One(reply, answer));
+    }
+
     fn control(&mut self, job: Job) {
         match job {
-            Job::Write(..) => {}
+            Job::Write(..) | Job::WriteAll(..) => {}
             Job::Compact(revision, reply) => drop(reply.send(self.compact(revision))),
             Job::Subscribe(request, subscriber, reply) => drop(reply.send(self.subscribe(request, subscriber))),
             Job::Unsubscribe(number) => self.subscribers.remove(number),
         }
     }
 
-    /// Decides a write. The answer is kept back even if it is a refusal: what it shows may be part of this group.
-    fn stage(&mut self, write: Write, reply: Reply<Written>, group: &mut Group) {
-        if let Some(outage) = &self.outage {
-            drop(reply.send(Err(Error::Unavailable(outage.reason.clone()))));
-            return;
+    fn check_works(&self) -> Result<()> {
+        match &self.outage {
+            Some(outage) => Err(Error::Unavailable(outage.reason.clone())),
+            None => Ok(()),
         }
-        let answer = self.decide(write, group);
-        group.answers.push((reply, answer));
     }
 
+    /// Decides writes of different keys, which are made together: a group is committed as a whole.
+    fn decide_all(&mut self, writes: Vec<Write>, group: &mut Group) -> Result<Vec<Written>, RefusedWrites> {
+        let (events, bytes, growth) = (group.events.len(), group.bytes, group.growth);
+        let mut replaced = Vec::with_capacity(writes.len());
+        let mut written = Vec::with_capacity(writes.len());
+        for (at, write) in writes.into_iter().enumerate() {
+            let key = write.key.clone();
+            let staged = group.staged.get(&key).cloned();
+            match self.decide(write, group) {
+                Ok(made) => written.push(made),
+                Err(error) => {
+                    group.events.truncate(events);
+                    (group.bytes, group.growth) = (bytes, growth);
+                    for (key, staged) in replaced {
+                        match staged {
+                            Some(staged) => drop(group.staged.insert(key, staged)),
+                            None => drop(group.staged.remove(&key)),
+                        }
+                    }
+                    return Err(RefusedWrites { at, error });
+                }
+            }
+            replaced.push((key, staged));
+        }
+        Ok(written)
+    }
+
+    /// Decides a write. The answer is kept back even if it is a refusal: what it shows may be part of this group.
     fn decide(&mut self, write: Write, group: &mut Group) -> Result<Written> {
         let previous = match group.staged.get(&write.key) {
             Some(staged) => staged.clone(),

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use metrics::Histogram;
 use storage::{
-    Condition, Entry, Error, Found, Health, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store,
-    WatchRequest, WatchStream, Write, Written,
+    Condition, Entry, Error, Found, Health, Key, KeyRange, Page, RangeQuery, RefusedWrites, Result, Revision, Status,
+    Store, WatchRequest, WatchStream, Write, WriteLimits, Written,
 };
 use tokio::sync::Mutex;
 use tonic::Code;
@@ -164,6 +164,18 @@ impl Store for EtcdStore {
 
     async fn write(&self, write: Write) -> Result<Written> {
         write::write(&self.shared, write).await
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        self.write_limits().check(&writes)?;
+        match writes.is_empty() {
+            true => Ok(Vec::new()),
+            false => write::write_all(&self.shared, &writes).await,
+        }
+    }
+
+    fn write_limits(&self) -> WriteLimits {
+        write::LIMITS
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {

@@ -49,6 +49,9 @@ pub enum Error {
     /// The store has no room for more, with the message of the engine. Reads and deletions work; the write has not happened.
     #[error("{0}")]
     Full(String),
+    /// The write has not happened, because it was to be made in one step with another one that was refused.
+    #[error("another change that is made in the same step was refused")]
+    StepRefused,
     /// The write may or may not have happened. Reading tells which.
     #[error("the outcome of the write is unknown: {0}")]
     OutcomeUnknown(String),

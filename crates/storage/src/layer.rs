@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription, WatchRequest,
-    WatchStream, Write, Written,
+    Found, KeyRange, Page, RangeQuery, RefusedWrites, Result, Revision, Status, Store, Subscriber, Subscription,
+    WatchRequest, WatchStream, Write, WriteLimits, Written,
 };
 
 /// A store that does something of its own with some operations and leaves the others to the store below it. Everything
@@ -29,6 +29,11 @@ pub trait Layer: Send + Sync + 'static {
     /// [`Store::write`].
     async fn write(&self, write: Write) -> Result<Written> {
         self.below().write(write).await
+    }
+
+    /// [`Store::write_all`]. A layer that does something with a write does it here too.
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        self.below().write_all(writes).await
     }
 
     /// [`Store::watch`].
@@ -64,6 +69,14 @@ impl<L: Layer> Store for L {
 
     async fn write(&self, write: Write) -> Result<Written> {
         Layer::write(self, write).await
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        Layer::write_all(self, writes).await
+    }
+
+    fn write_limits(&self) -> WriteLimits {
+        self.below().write_limits()
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {

@@ -15,7 +15,8 @@
 //! starts afterwards sees it. A write whose precondition fails returns the entry that is there now
 //! ([`Error::KeyExists`], [`Error::Conflict`]), so that a caller can retry without reading again. A write that returns
 //! [`Error::OutcomeUnknown`] may or may not have happened, and [`Error::Unavailable`] means that it did not. A caller that
-//! drops the future gives up the answer, not necessarily the write.
+//! drops the future gives up the answer, not necessarily the write. [`Store::write_all`] promises the same of several writes that
+//! happen in one step or not at all; what refuses them names the first write whose precondition does not hold.
 //!
 //! **Reads** without a revision are linearizable. Reads at a revision answer from history: they see the state as it was
 //! right after that revision, or fail with [`Error::Compacted`] (older than what is kept) or [`Error::FutureRevision`].
@@ -69,7 +70,7 @@ pub use key::{Key, KeyRange};
 pub use layer::Layer;
 pub use split::SplitStore;
 pub use store::{
-    Change, Condition, Entry, Expect, Found, Health, LogStatus, Page, RangeQuery, Revision, Status, Store, Write,
-    Written,
+    Change, Condition, Entry, Expect, Found, Health, LogStatus, Page, RangeQuery, RefusedWrites, Revision, Status,
+    Store, Write, WriteLimits, Written,
 };
 pub use watch::{Batch, Event, Progress, Subscriber, Subscription, WatchRequest, WatchStream};

@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 
 use crate::{
     Batch, Change, Condition, Entry, Error, Event, Expect, Found, Health, Key, KeyRange, Page, Progress, RangeQuery,
-    Result, Revision, Status, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
+    RefusedWrites, Result, Revision, Status, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write,
+    WriteLimits, Written,
 };
 
 /// As large as etcd's default, so that tests meet the same limit.
@@ -26,6 +27,7 @@ const VALUE_BYTES_MAX: usize = 1_572_864;
 const BATCH_EVENTS_MAX: usize = 512;
 /// Bytes that an event takes beside its key and values, about.
 const EVENT_BYTES: usize = 256;
+const LIMITS: WriteLimits = WriteLimits { keys: 1024, bytes: 8 << 20 };
 
 /// A store in memory: for tests, and for servers whose objects end with them.
 #[derive(Clone)]
@@ -103,19 +105,32 @@ impl Store for MemoryStore {
     }
 
     async fn write(&self, write: Write) -> Result<Written> {
-        let ttl = match &write.change {
-            Change::Put { value, .. } if value.len() > VALUE_BYTES_MAX => {
-                return Err(Error::TooLarge { size: value.len(), limit: VALUE_BYTES_MAX });
+        match self.write_all(vec![write]).await {
+            Ok(mut written) => written.pop().ok_or(Error::NotFound),
+            Err(refused) => Err(refused.error),
+        }
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        let is_too_large =
+            |write: &Write| matches!(&write.change, Change::Put { value, .. } if value.len() > VALUE_BYTES_MAX);
+        if let Some(at) = writes.iter().position(is_too_large) {
+            let error = Error::TooLarge { size: writes[at].size() - writes[at].key.len(), limit: VALUE_BYTES_MAX };
+            return Err(RefusedWrites { at, error });
+        }
+        LIMITS.check(&writes)?;
+        let expiring: Vec<Option<(Key, Duration)>> = writes.iter().map(Write::expiring).collect();
+        let written = self.shared.commit(writes)?;
+        for (expiring, written) in expiring.into_iter().zip(&written) {
+            if let Some((key, ttl)) = expiring {
+                tokio::spawn(expire(Arc::downgrade(&self.shared), key, written.revision, ttl));
             }
-            Change::Put { ttl, .. } => *ttl,
-            Change::Delete => None,
-        };
-        let key = write.key.clone();
-        let written = self.shared.commit(write)?;
-        if let Some(ttl) = ttl {
-            tokio::spawn(expire(Arc::downgrade(&self.shared), key, written.revision, ttl));
         }
         Ok(written)
+    }
+
+    fn write_limits(&self) -> WriteLimits {
+        LIMITS
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
@@ -173,18 +188,25 @@ impl Store for MemoryStore {
 }
 
 impl SharedMemory {
-    fn commit(&self, write: Write) -> Result<Written> {
+    fn commit(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
         let mut state = self.state.lock();
-        write.check(state.current.get(&write.key))?;
-        let event = state.put(write.key, write.change);
-        let (entry, previous, revision) = (event.entry.clone(), event.previous.clone(), event.revision);
+        for (at, write) in writes.iter().enumerate() {
+            write.check(state.current.get(&write.key)).map_err(|error| RefusedWrites { at, error })?;
+        }
+        let before = state.revision;
+        let written = writes.into_iter().map(|write| {
+            let event = state.put(write.key, write.change);
+            let (entry, previous) = (event.entry.clone(), event.previous.clone());
+            let removed = if entry.is_none() { previous } else { None };
+            Written { revision: event.revision, entry, previous: removed }
+        });
+        let written = written.collect();
         for (range, after, subscriber) in state.subscribers.values() {
-            state.tell(&**subscriber, range, (*after).max(revision - 1));
+            state.tell(&**subscriber, range, (*after).max(before));
         }
         state.trim();
-        self.progress.advance(revision);
-        let removed = if entry.is_none() { previous } else { None };
-        Ok(Written { revision, entry, previous: removed })
+        self.progress.advance(state.revision);
+        Ok(written)
     }
 }
 
@@ -339,8 +361,17 @@ impl Drop for Unsubscribe {
 async fn expire(shared: Weak<SharedMemory>, key: Key, revision: Revision, ttl: Duration) {
     tokio::time::sleep(ttl).await;
     if let Some(shared) = shared.upgrade() {
-        let expired = shared.commit(Write { key, change: Change::Delete, expect: Expect::At(revision) });
+        let expired = shared.commit(vec![Write { key, change: Change::Delete, expect: Expect::At(revision) }]);
         drop(expired);
+    }
+}
+
+impl Write {
+    fn expiring(&self) -> Option<(Key, Duration)> {
+        match &self.change {
+            Change::Put { ttl, .. } => ttl.map(|ttl| (self.key.clone(), ttl)),
+            Change::Delete => None,
+        }
     }
 }
 

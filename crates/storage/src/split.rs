@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Found, Health, Key, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription,
-    WatchRequest, WatchStream, Write, Written,
+    Error, Found, Health, Key, KeyRange, Page, RangeQuery, RefusedWrites, Result, Revision, Status, Store, Subscriber,
+    Subscription, WatchRequest, WatchStream, Write, WriteLimits, Written,
 };
 
 /// Several stores as one. Each part counts revisions for itself, so revisions mean something within a part only, and a
@@ -44,6 +44,27 @@ impl Store for SplitStore {
 
     async fn write(&self, write: Write) -> Result<Written> {
         self.of(&write.key).write(write).await
+    }
+
+    /// Of one part: no step reaches over several.
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        let Some(first) = writes.first() else { return Ok(Vec::new()) };
+        let part = self.of(&first.key);
+        match writes.iter().position(|write| !Arc::ptr_eq(self.of(&write.key), part)) {
+            Some(at) => {
+                let why = format!("{} is in another store than {}", writes[at].key, first.key);
+                Err(RefusedWrites { at, error: Error::Unavailable(why) })
+            }
+            None => part.write_all(writes).await,
+        }
+    }
+
+    fn write_limits(&self) -> WriteLimits {
+        let of_parts = self.parts.iter().map(|(_, part)| part.write_limits());
+        of_parts.fold(self.main.write_limits(), |one, two| WriteLimits {
+            keys: one.keys.min(two.keys),
+            bytes: one.bytes.min(two.bytes),
+        })
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {
@@ -139,6 +160,13 @@ mod tests {
         let range = KeyRange::prefix("/registry/events/");
         assert_eq!(split.progress_of(&range).await.unwrap(), second);
         assert!(split.progress().await.unwrap() > second, "each counts for itself");
+        let both = ["/registry/pods/c", "/registry/events/c"].map(|key| Write {
+            key: key.into(),
+            change: crate::Change::Delete,
+            expect: crate::Expect::Any,
+        });
+        let refused = split.write_all(both.to_vec()).await.unwrap_err();
+        assert!(refused.at == 1 && refused.to_string().contains("in another store"), "{refused:?}");
         let (one, other) = (main.status().await.unwrap(), events.status().await.unwrap());
         assert_eq!(split.status().await.unwrap().size, one.size + other.size);
     }

@@ -1,5 +1,6 @@
 //! The trait every engine implements, and what goes in and out of it. The contract is in the crate's documentation.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Makes one change, if its precondition holds.
     async fn write(&self, write: Write) -> Result<Written>;
+
+    /// Makes changes of different keys in one step, if all their preconditions hold; otherwise none of them. A read of the present
+    /// sees all of them or none. They have one revision, or some that follow each other, in their order.
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites>;
+
+    /// How much [`Store::write_all`] takes.
+    fn write_limits(&self) -> WriteLimits;
 
     /// Follows the changes of a range. Fails with `Compacted` if history does not reach back to the request's revision;
     /// a revision in the future is waited for.
@@ -240,6 +248,14 @@ pub struct Write {
 }
 
 impl Write {
+    /// The bytes of its key and value.
+    pub fn size(&self) -> usize {
+        match &self.change {
+            Change::Put { value, .. } => self.key.len() + value.len(),
+            Change::Delete => self.key.len(),
+        }
+    }
+
     /// The error if the precondition does not hold for what is there now. Engines that look before they write use it.
     pub fn check(&self, current: Option<&Arc<Entry>>) -> Result<()> {
         match (self.expect, current) {
@@ -251,6 +267,54 @@ impl Write {
             (_, None) if matches!(self.change, Change::Delete) => Err(Error::NotFound),
             _ => Ok(()),
         }
+    }
+}
+
+/// How many changes an engine makes in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteLimits {
+    /// How many keys.
+    pub keys: usize,
+    /// How many bytes of keys and values.
+    pub bytes: usize,
+}
+
+impl WriteLimits {
+    /// Refuses writes that are too many, too large, or of one key more than once. Engines ask it first.
+    pub fn check(&self, writes: &[Write]) -> Result<(), RefusedWrites> {
+        if writes.len() > self.keys {
+            let why = format!("{} changes are more than the {} that can be made in one step", writes.len(), self.keys);
+            return Err(RefusedWrites::all(Error::Unavailable(why)));
+        }
+        let size = writes.iter().map(Write::size).sum();
+        if size > self.bytes {
+            return Err(RefusedWrites::all(Error::TooLarge { size, limit: self.bytes }));
+        }
+        let mut keys = HashSet::with_capacity(writes.len());
+        match writes.iter().position(|write| !keys.insert(&write.key)) {
+            Some(at) => {
+                let why = format!("key {} is to be changed twice in one step", writes[at].key);
+                Err(RefusedWrites { at, error: Error::Unavailable(why) })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why none of several writes was made.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct RefusedWrites {
+    /// The first write that was refused; 0 if the error is not about one of them.
+    pub at: usize,
+    /// The reason.
+    pub error: Error,
+}
+
+impl RefusedWrites {
+    /// An error that is not about one of the writes.
+    pub fn all(error: Error) -> RefusedWrites {
+        RefusedWrites { at: 0, error }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod concurrency;
 pub mod expiry;
 pub mod linearizability;
 pub mod ranges;
+pub mod steps;
 pub mod subscriptions;
 pub mod watches;
 
@@ -37,6 +38,8 @@ macro_rules! suite {
             basics: create_update_delete, preconditions_return_the_current_entry, counters_of_an_entry,
                 unconditional_writes, what_has_changed_is_not_unchanged, keys_and_values_are_any_bytes, old_revisions_of_a_key, too_large_values_are_refused,
                 status_tells_the_revision;
+            steps: several_keys_change_in_one_step, a_step_that_is_refused_changes_nothing, a_step_has_limits,
+                readers_see_all_of_a_step_or_nothing;
             ranges: a_prefix_and_nothing_else, limit_more_and_count, keys_only_leaves_values_out,
                 pages_at_a_revision_ignore_later_writes, old_revisions_of_a_range, large_ranges_are_one_state;
             watches: every_kind_of_event, resume_after_every_revision, from_now_on, from_the_future, only_the_range,

@@ -1,6 +1,6 @@
 //! What a command is about, and where the API has it.
 
-use object::{GroupVersion, Meta, Value};
+use object::{GroupVersion, Value};
 
 use super::requests::Api;
 
@@ -55,6 +55,18 @@ impl Object {
         }
     }
 
+    /// Another object of the same resource.
+    pub fn at(&self, namespace: &str, name: &str) -> Object {
+        Object { namespace: namespace.into(), name: name.into(), ..self.clone() }
+    }
+
+    /// As people read it: `deployments.apps shop/web`.
+    pub fn described(&self) -> String {
+        let group = if self.version.group.is_empty() { String::new() } else { [".", &self.version.group].concat() };
+        let place = if self.namespace.is_empty() { String::new() } else { [self.namespace.as_str(), "/"].concat() };
+        [self.resource.as_str(), &group, " ", &place, &self.name].concat()
+    }
+
     /// The path of all objects of the resource.
     pub fn collection(&self) -> Result<String, String> {
         let mut path = request::version_path(&self.version).map_err(|error| error.to_string())?;
@@ -77,33 +89,8 @@ impl Object {
     }
 }
 
-/// An object of the past as it can be written now: over what is there, or as a new one. What only the server sets is left to it.
-pub fn restorable(was: &Value, now: Option<&Value>) -> Value {
-    let mut wanted = was.clone();
-    for field in [
-        "resourceVersion",
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "managedFields",
-        "generation",
-        "selfLink",
-    ] {
-        wanted.remove(&["metadata", field]);
-    }
-    wanted.remove(&["status"]);
-    if let Some(now) = now {
-        wanted.set_meta_str("resourceVersion", now.str_at(&["metadata", "resourceVersion"]));
-        wanted.set_meta_str("uid", now.uid());
-    }
-    wanted
-}
-
 #[cfg(test)]
 mod tests {
-    use object::value;
-
     use super::*;
 
     #[test]
@@ -123,17 +110,5 @@ mod tests {
         ] {
             assert_eq!(object.path(part).ok().as_deref(), want, "{object:?}");
         }
-    }
-
-    #[test]
-    fn what_the_server_sets_is_left_to_it() {
-        let was = value!({"metadata": {"name": "a", "uid": "1", "resourceVersion": "5", "labels": {"x": "y"}}, "spec": {}, "status": {"a": 1}});
-        let now = value!({"metadata": {"name": "a", "uid": "2", "resourceVersion": "9"}});
-        let plain = value!({"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {}});
-        assert_eq!(restorable(&was, None), plain);
-        let mut over = plain;
-        over.set_meta_str("uid", "2");
-        over.set_meta_str("resourceVersion", "9");
-        assert_eq!(restorable(&was, Some(&now)), over);
     }
 }

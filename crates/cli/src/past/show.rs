@@ -48,6 +48,65 @@ fn headline(change: &Value) -> String {
     line.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("  ")
 }
 
+/// Changes of all kinds, a line each.
+pub fn table(changes: &[Value]) {
+    let colours = std::io::stdout().is_terminal();
+    for change in changes {
+        let line = [headline(change), object_of(change)].join("  ");
+        say(&coloured(change.str_at(&["operation"]), &line, colours));
+    }
+}
+
+/// A line in the colour of what it says happens to an object.
+fn coloured(operation: &str, line: &str, colours: bool) -> String {
+    match operation {
+        "Created" | "Create" if colours => format!("{GREEN}{line}{PLAIN}"),
+        "Deleted" if colours => format!("{RED}{line}{PLAIN}"),
+        _ => line.to_string(),
+    }
+}
+
+/// The object that a change or an item of a restore is about.
+fn object_of(item: &Value) -> String {
+    let text = |name: &str| printable(item.str_at(&["object", name]));
+    let group = if text("group").is_empty() { String::new() } else { [".", &text("group")].concat() };
+    let place = if text("namespace").is_empty() { String::new() } else { [&text("namespace"), "/"].concat() };
+    [&text("resource"), &group, " ", &place, &text("name")].concat()
+}
+
+/// A restore that was tried out: how each object would differ, and what there is to know.
+pub fn planned(answer: &Value) {
+    for item in answer.list_at(&["items"]) {
+        let name = object_of(item);
+        difference(&name, item.field("before"), item.field("after"));
+        for (field, what) in [("note", ""), ("error", "refused: ")] {
+            let text = printable(item.str_at(&[field]));
+            if !text.is_empty() {
+                say(&format!("{name}: {what}{text}"));
+            }
+        }
+    }
+}
+
+/// A restore that was made.
+pub fn restored(answer: &Value) {
+    let colours = std::io::stdout().is_terminal();
+    let items = answer.list_at(&["items"]);
+    if items.iter().all(|item| item.str_at(&["operation"]) == "None") {
+        say("it is what it was: nothing had to be changed");
+    }
+    for item in items {
+        let operation = item.str_at(&["operation"]);
+        let verb = match operation {
+            "Create" => "created",
+            "Update" => "replaced",
+            _ => continue,
+        };
+        let line = format!("{} {verb} at revision {}", object_of(item), printable(item.str_at(&["resourceVersion"])));
+        say(&coloured(operation, &line, colours));
+    }
+}
+
 /// Each field with its last change.
 pub fn blame(answer: &Value) -> Result<(), String> {
     for field in answer.list_at(&["fields"]) {

@@ -9,8 +9,8 @@ use futures::StreamExt;
 use object::{Randomness, SeededRandomness};
 use storage::memory::MemoryStore;
 use storage::{
-    Batch, Error, Found, KeyRange, Page, RangeQuery, Result, Revision, Status, Store, Subscriber, Subscription,
-    WatchRequest, WatchStream, Write, Written,
+    Batch, Error, Found, KeyRange, Page, RangeQuery, RefusedWrites, Result, Revision, Status, Store, Subscriber,
+    Subscription, WatchRequest, WatchStream, Write, WriteLimits, Written,
 };
 use tokio::sync::Notify;
 
@@ -124,6 +124,22 @@ impl Store for FaultyStore {
         let written = self.below.write(write).await;
         self.pause().await;
         if self.happens(weather.unanswered) { unknown() } else { written }
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        self.reach().await.map_err(RefusedWrites::all)?;
+        let weather = self.weather();
+        let unknown = || Err(RefusedWrites::all(Error::OutcomeUnknown("the test's store does not answer".into())));
+        if self.happens(weather.lost) {
+            return unknown();
+        }
+        let written = self.below.write_all(writes).await;
+        self.pause().await;
+        if self.happens(weather.unanswered) { unknown() } else { written }
+    }
+
+    fn write_limits(&self) -> WriteLimits {
+        self.below.write_limits()
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream> {

@@ -58,7 +58,7 @@ impl Collection {
     }
 
     /// What a path of these names would say. Fails if one of them is no name.
-    pub(super) fn info(&self, verb: Verb) -> Result<RequestInfo, Failure> {
+    pub(crate) fn info(&self, verb: Verb) -> Result<RequestInfo, Failure> {
         if let Some(namespace) = &self.namespace {
             check_segment(namespace).map_err(refused)?;
         }
@@ -84,7 +84,7 @@ impl Item {
         Item { subresource, ..self.clone() }
     }
 
-    pub(super) fn info(&self, verb: Verb) -> Result<RequestInfo, Failure> {
+    pub(crate) fn info(&self, verb: Verb) -> Result<RequestInfo, Failure> {
         check_segment(&self.name).map_err(refused)?;
         let mut info = self.collection.info(verb)?;
         info.name = self.name.clone();

@@ -56,6 +56,11 @@ pub fn redact(secret: &mut Value) {
     }
 }
 
+/// Whether an object was redacted, as far as it says.
+pub fn was_redacted(object: &Value) -> bool {
+    !object.field("metadata").field("annotations").field(SIZES).is_null()
+}
+
 /// How many bytes base64 stands for.
 fn decoded_bytes(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4

@@ -165,6 +165,8 @@ fn call(user: User, method: &str, url: &str, accept: &str) -> Box<Call> {
         origin: None,
         only_visible: false,
         finish: None,
+        parts: None,
+        new_uid: None,
     })
 }
 

@@ -15,8 +15,8 @@ use super::plugins::{LearnedKey, NeededKey};
 use super::provider::{Chain, Failure, Opened};
 use super::rules::Encryption;
 use crate::{
-    Batch, Change, Condition, Entry, Error, Event, Found, Key, Layer, Page, RangeQuery, Result, Revision, Store,
-    Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
+    Batch, Change, Condition, Entry, Error, Event, Found, Key, Layer, Page, RangeQuery, RefusedWrites, Result,
+    Revision, Store, Subscriber, Subscription, WatchRequest, WatchStream, Write, Written,
 };
 
 /// Tells group and resource of what is stored under a key; none for keys that hold no resource, which are not encrypted.
@@ -68,29 +68,24 @@ impl Layer for EncryptedStore {
     }
 
     async fn write(&self, mut write: Write) -> Result<Written> {
-        let mut plain = None;
-        if let Change::Put { value, .. } = &mut write.change {
-            let sealed = self.values.chain(&write.key).seal(value, &write.key).await;
-            let sealed =
-                sealed.map_err(|error| Error::Unavailable(format!("failed to encrypt {}: {error}", write.key)));
-            plain = Some(std::mem::replace(value, sealed?));
-        }
+        let plain = self.seal(&mut write).await?;
         match self.inner.write(write).await {
-            Ok(written) => Ok(Written {
-                entry: written.entry.map(|entry| match plain {
-                    Some(plain) if plain != entry.value => with_value(&entry, plain, Condition::Good),
-                    _ => entry,
-                }),
-                // It is gone already, readable or not.
-                previous: match written.previous {
-                    Some(entry) => Some(self.values.open(entry).await).filter(|entry| entry.sealed().is_none()),
-                    None => None,
-                },
-                ..written
-            }),
-            Err(Error::KeyExists(entry)) => Err(Error::KeyExists(self.values.open(entry).await)),
-            Err(Error::Conflict(entry)) => Err(Error::Conflict(self.values.open(entry).await)),
-            Err(other) => Err(other),
+            Ok(written) => Ok(self.opened(written, plain).await),
+            Err(error) => Err(self.opened_error(error).await),
+        }
+    }
+
+    async fn write_all(&self, mut writes: Vec<Write>) -> Result<Vec<Written>, RefusedWrites> {
+        let mut plain = Vec::with_capacity(writes.len());
+        for (at, write) in writes.iter_mut().enumerate() {
+            plain.push(self.seal(write).await.map_err(|error| RefusedWrites { at, error })?);
+        }
+        match self.inner.write_all(writes).await {
+            Ok(written) => {
+                let opened = written.into_iter().zip(plain).map(|(written, plain)| self.opened(written, plain));
+                Ok(futures::future::join_all(opened).await)
+            }
+            Err(refused) => Err(RefusedWrites { error: self.opened_error(refused.error).await, ..refused }),
         }
     }
 
@@ -120,6 +115,40 @@ impl Layer for EncryptedStore {
             Subscription::over(Layer::watch(self, request).await?, gate.clone())
         };
         Ok(end_with_keys(subscription, gate, generations))
+    }
+}
+
+impl EncryptedStore {
+    /// Encrypts what is to be written; returns it as it was.
+    async fn seal(&self, write: &mut Write) -> Result<Option<Bytes>> {
+        let Change::Put { value, .. } = &mut write.change else { return Ok(None) };
+        let sealed = self.values.chain(&write.key).seal(value, &write.key).await;
+        let sealed = sealed.map_err(|error| Error::Unavailable(format!("failed to encrypt {}: {error}", write.key)));
+        Ok(Some(std::mem::replace(value, sealed?)))
+    }
+
+    /// A change that was made, with the value that was to be written.
+    async fn opened(&self, written: Written, plain: Option<Bytes>) -> Written {
+        Written {
+            entry: written.entry.map(|entry| match plain {
+                Some(plain) if plain != entry.value => with_value(&entry, plain, Condition::Good),
+                _ => entry,
+            }),
+            // It is gone already, readable or not.
+            previous: match written.previous {
+                Some(entry) => Some(self.values.open(entry).await).filter(|entry| entry.sealed().is_none()),
+                None => None,
+            },
+            ..written
+        }
+    }
+
+    async fn opened_error(&self, error: Error) -> Error {
+        match error {
+            Error::KeyExists(entry) => Error::KeyExists(self.values.open(entry).await),
+            Error::Conflict(entry) => Error::Conflict(self.values.open(entry).await),
+            other => other,
+        }
     }
 }
 
