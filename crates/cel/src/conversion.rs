@@ -24,7 +24,7 @@ use field::RulePath;
 pub const ANNOTATION: &str = "conversion.ferrokube.io/rules";
 /// The annotation of an object in which values are kept that its version has no field for.
 pub const KEPT: &str = "conversion.ferrokube.io/kept";
-/// What all expressions that convert one object may cost together.
+/// The most that all expressions that convert one object may cost together.
 pub const CONVERSION_BUDGET: u64 = 1_000_000;
 /// The most rules of one direction, renamed fields included.
 const MAX_RULES: usize = 512;

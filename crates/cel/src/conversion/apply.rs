@@ -96,12 +96,12 @@ impl ConversionWay {
     }
 }
 
-/// What the rules of one object work with.
+/// The object that the rules convert, and the budget of their expressions.
 struct Converting<'w> {
     /// `self`: the object as it came.
     object: &'w Value,
     decl: &'w Decl,
-    /// What expressions may still cost.
+    /// How much expressions may still cost.
     budget: u64,
 }
 

@@ -38,7 +38,7 @@ fn read(rules: &str) -> Result<ConversionRules, String> {
     read.map_err(|errors| errors.aggregate())
 }
 
-/// What becomes of a spec of v1alpha1 in the hub, and of that in v1alpha1.
+/// Converts a spec of v1alpha1 to the hub and back, and compares both.
 fn check(rules: &str, spec: Value, in_hub: &Value, back: &Value) {
     let rules = read(rules).unwrap_or_else(|error| panic!("{error}"));
     let object = value!({"apiVersion": "g/v1alpha1", "kind": "K", "metadata": {"name": "n"}, "spec": (spec)});

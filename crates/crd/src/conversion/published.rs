@@ -51,7 +51,7 @@ fn published() -> BTreeMap<String, PublishedDefinition> {
     all
 }
 
-/// What is the same to every reader: Go prints zero values of fields that are no pointers, and objects without fields. Texts in
+/// The value without differences that no reader sees: Go prints zero values of fields that are no pointers, and objects without fields. Texts in
 /// annotations that hold JSON are compared as JSON.
 fn plain(value: &mut Value) {
     match value {
