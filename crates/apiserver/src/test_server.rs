@@ -261,7 +261,7 @@ impl Layer for TestStore {
     }
 }
 
-impl TestServer {
+impl TestStore {
     /// Refuses writes of requests that began before the last reset.
     fn check_turn(&self) -> storage::Result<()> {
         let resets = self.resets.load(Ordering::Acquire);

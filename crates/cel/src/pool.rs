@@ -134,7 +134,7 @@ mod tests {
         for n in 0..SWEEP_LEAST * 3 {
             pool.expression(&n.to_string(), &environment, &Declarations::new(), "").unwrap();
         }
-        assert!(pool.0.lock().expressions.len() <= SWEEP_LEAST);
+        assert!(pool.table.lock().expressions.len() <= SWEEP_LEAST);
         assert_eq!(pool.count(), Count::default());
     }
 }

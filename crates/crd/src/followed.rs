@@ -136,10 +136,8 @@ impl Layer for FollowedStore {
     async fn write_all(&self, writes: Vec<storage::Write>) -> Result<Vec<storage::Written>, storage::RefusedWrites> {
         let keys: Vec<storage::Key> = writes.iter().map(|write| write.key.clone()).collect();
         let written = self.store.write_all(writes).await?;
-        if let Some(definitions) = self.definitions.get().and_then(Weak::upgrade) {
-            for (key, written) in keys.iter().zip(&written) {
-                definitions.settled(key, written.revision).await;
-            }
+        for (key, written) in keys.iter().zip(&written) {
+            self.definitions.settled(key, written.revision).await;
         }
         Ok(written)
     }

@@ -137,7 +137,8 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
             Some(revision) => {
                 history::page(scope, storage, &range, &options.filter, limit, revision, Some(&token.start)).await
             }
-            None => now(storage, &range, &options.filter, limit, Some(&token.start)).await,
+            // The token of an answer that says it expired goes on at the present.
+            None => newest(scope, storage, &range, &options.filter, limit, Some(&token.start)).await,
         };
     }
     let failed = |error| storage.read_failed(error, "list");
@@ -145,17 +146,7 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
     match (options.revision()?, options.resource_version_match.as_str()) {
         // Any state will do, and it is sent whole, unless upstream would read it from etcd.
         (Some(0), _) if is_cached => now(storage, &range, &options.filter, 0, None).await,
-        (None | Some(0), _) => match storage.cache.fresh().await {
-            Ok(_) => now(storage, &range, &options.filter, limit, None).await,
-            Err(late @ cache::Error::TooLarge { .. }) if scope.api.features.enabled(NO_FALLBACK) => {
-                Err(Status::too_many_requests(Status::from(failed(late)).message, 1))
-            }
-            // The store knows what the cache has not heard of in time.
-            Err(cache::Error::TooLarge { requested, .. }) => {
-                history::page(scope, storage, &range, &options.filter, limit, requested, None).await
-            }
-            Err(other) => Err(failed(other).into()),
-        },
+        (None | Some(0), _) => newest(scope, storage, &range, &options.filter, limit, None).await,
         (Some(revision), "Exact") => {
             history::page(scope, storage, &range, &options.filter, limit, revision, None).await
         }
@@ -166,6 +157,29 @@ pub async fn page(scope: &Scope, options: &ListOptions) -> Result<Page, Status> 
             storage.cache.wait_for(revision).await.map_err(failed)?;
             now(storage, &range, &options.filter, limit, None).await
         }
+    }
+}
+
+/// With every write that was acknowledged before the request.
+async fn newest(
+    scope: &Scope,
+    storage: &Arc<ResourceStorage>,
+    range: &KeyRange,
+    filter: &Filter,
+    limit: usize,
+    start: Option<&Key>,
+) -> Result<Page, Status> {
+    let failed = |error| storage.read_failed(error, "list");
+    match storage.cache.fresh().await {
+        Ok(_) => now(storage, range, filter, limit, start).await,
+        Err(late @ cache::Error::TooLarge { .. }) if scope.api.features.enabled(NO_FALLBACK) => {
+            Err(Status::too_many_requests(Status::from(failed(late)).message, 1))
+        }
+        // The store knows what the cache has not heard of in time.
+        Err(cache::Error::TooLarge { requested, .. }) => {
+            history::page(scope, storage, range, filter, limit, requested, start).await
+        }
+        Err(other) => Err(failed(other).into()),
     }
 }
 

@@ -114,8 +114,8 @@ const CONTROLLER_UIDS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/contr
 const JOB_NAMES: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 
-/// Makes what else names a uid name the new one, and leaves out what a new object must not have.
-pub fn prepare_creation(wanted: &mut Value, uids: &HashMap<String, String>) {
+/// Makes labels and annotations that name a uid name the new one.
+fn rename_uids(wanted: &mut Value, uids: &HashMap<String, String>) {
     let mut rename = |path: &[&str]| {
         if let Some(uid) = uids.get(wanted.str_at(path)).cloned() {
             wanted.set(path, uid);
@@ -125,15 +125,38 @@ pub fn prepare_creation(wanted: &mut Value, uids: &HashMap<String, String>) {
         rename(&["metadata", "labels", label]);
     }
     rename(&["metadata", "annotations", ACCOUNT_UID]);
-    match (wanted.api_version(), wanted.kind()) {
-        // The server makes selector and labels of a new job of its uid.
-        ("batch/v1", "Job") if wanted.field("spec").field("manualSelector").as_bool() != Some(true) => {
-            wanted.remove(&["spec", "selector"]);
-            for label in CONTROLLER_UIDS.iter().chain(&JOB_NAMES) {
-                wanted.remove(&["spec", "template", "metadata", "labels", label]);
-                wanted.remove(&["metadata", "labels", label]);
-            }
+}
+
+/// Whether the server makes the object's selector and labels of its uid.
+fn is_job_with_generated_selector(object: &Value) -> bool {
+    (object.api_version(), object.kind()) == ("batch/v1", "Job")
+        && object.field("spec").field("manualSelector").as_bool() != Some(true)
+}
+
+/// The fields of a job that the server makes of its uid.
+fn generated_fields() -> impl Iterator<Item = Vec<&'static str>> {
+    let labels = CONTROLLER_UIDS.into_iter().chain(JOB_NAMES);
+    let of_label = |label| [vec!["spec", "template", "metadata", "labels", label], vec!["metadata", "labels", label]];
+    std::iter::once(vec!["spec", "selector"]).chain(labels.flat_map(of_label))
+}
+
+/// Lets an object that is there again, with another uid than it had, keep what belongs to its uid.
+pub fn prepare_update(wanted: &mut Value, now: &Value, uids: &HashMap<String, String>) {
+    rename_uids(wanted, uids);
+    if is_job_with_generated_selector(wanted) {
+        for field in generated_fields() {
+            wanted.keep(&field, now);
         }
+    }
+}
+
+/// Makes what else names a uid name the new one, and leaves out what a new object must not have.
+pub fn prepare_creation(wanted: &mut Value, uids: &HashMap<String, String>) {
+    rename_uids(wanted, uids);
+    if is_job_with_generated_selector(wanted) {
+        generated_fields().for_each(|field| drop(wanted.remove(&field)));
+    }
+    match (wanted.api_version(), wanted.kind()) {
         // The token names the old account; the token controller makes another one.
         ("v1", "Secret") if wanted.str_at(&["type"]) == "kubernetes.io/service-account-token" => {
             wanted.remove(&["data", "token"]);

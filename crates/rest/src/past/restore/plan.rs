@@ -179,6 +179,8 @@ async fn connect(scope: &Scope, requests: &PartRequests, planned: &mut Vec<Plann
         if one.todo == Todo::Create {
             objects::prepare_creation(&mut one.wanted, &uids);
             volumes.extend(objects::connect_volume(&scope.api.catalog, requests, one).await?);
+        } else if let Some(now) = one.now.as_ref().filter(|_| one.old_uid != one.uid) {
+            objects::prepare_update(&mut one.wanted, now, &uids);
         }
     }
     planned.append(&mut volumes);
