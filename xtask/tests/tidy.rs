@@ -219,7 +219,7 @@ fn every_file_belongs_somewhere() {
 /// thing. The crate for other programs is left out, whose users see no other types.
 const SHARED_NAMES: usize = 534;
 /// How many doc comments begin with "What" instead of saying what it is. It may only get smaller.
-const DOCS_WITH_WHAT: usize = 461;
+const DOCS_WITH_WHAT: usize = 460;
 
 #[test]
 fn names_and_comments_only_get_better() {
