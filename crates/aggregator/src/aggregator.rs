@@ -99,6 +99,11 @@ impl Aggregator {
         self.autoregister.set_definition(name, versions);
     }
 
+    /// Waits until the APIServices of all definitions that it was told of are registered, and those of others are gone.
+    pub async fn registered(&self) {
+        self.autoregister.settled().await;
+    }
+
     /// The backend that answers for a path; None where this server does.
     pub fn backend(&self, path: &str) -> Option<Arc<Backend>> {
         let routes = self.routes.load();

@@ -33,6 +33,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub struct Autoregister {
     state: Mutex<AutoregisterState>,
     wake: Notify,
+    /// Tells that names have been compared.
+    compared: Notify,
 }
 
 #[derive(Default)]
@@ -48,6 +50,8 @@ struct AutoregisterState {
     synced: HashSet<Str>,
     /// Names that are to be compared.
     pending: HashSet<Str>,
+    /// Whether names are being compared.
+    comparing: bool,
     /// Definitions that cannot be read.
     unreadable: HashSet<Str>,
     /// Names that are compared again when all definitions can be read.
@@ -136,7 +140,11 @@ impl Autoregister {
 
     /// Compares what was noted until now, and writes what is to be written. Those that failed are noted again.
     pub async fn sync(&self, client: &Client) -> usize {
-        let names: Vec<Str> = self.state.lock().pending.drain().collect();
+        let names: Vec<Str> = {
+            let mut state = self.state.lock();
+            state.comparing = true;
+            state.pending.drain().collect()
+        };
         let work = names.into_iter().map(|name| async move {
             let outcome = self.sync_one(client, &name).await;
             (name, outcome)
@@ -144,6 +152,7 @@ impl Autoregister {
         let outcomes: Vec<(Str, Result<(), Failure>)> = stream::iter(work).buffer_unordered(AT_ONCE).collect().await;
         let mut failed = 0;
         let mut state = self.state.lock();
+        state.comparing = false;
         for (name, outcome) in outcomes {
             match outcome {
                 Ok(()) => drop(state.synced.insert(name)),
@@ -154,7 +163,24 @@ impl Autoregister {
                 }
             }
         }
+        drop(state);
+        self.compared.notify_waiters();
         failed
+    }
+
+    /// Waits until every name that was noted has been compared.
+    pub async fn settled(&self) {
+        loop {
+            let mut compared = std::pin::pin!(self.compared.notified());
+            compared.as_mut().enable();
+            {
+                let state = self.state.lock();
+                if state.pending.is_empty() && !state.comparing {
+                    return;
+                }
+            }
+            compared.await;
+        }
     }
 
     /// Compares each APIService that changes with what it should be. Never returns.

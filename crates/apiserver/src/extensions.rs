@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use admission::{Plugin, Sees};
+use aggregator::Aggregator;
 use audit::EventSink;
 use authn::{Method, TokenMethod};
 use authz::Authorizer;
@@ -23,6 +24,7 @@ pub struct Built<'a> {
     pub address: SocketAddr,
     /// The beginning of all keys in the store.
     pub prefix: String,
+    pub(crate) aggregator: &'a Arc<Aggregator>,
 }
 
 /// Makes what answers paths, before the server accepts connections.

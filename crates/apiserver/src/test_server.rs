@@ -11,7 +11,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use aggregator::Aggregator;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use hashbrown::HashSet;
@@ -21,6 +23,7 @@ use rand::Rng;
 use request::User;
 use rest::client::{Client, Collection};
 use rest::{Api, Reply, RunWrite};
+use server::Server;
 use storage::memory::{Contents, MemoryStore, Reverted};
 use storage::{Error, Key, KeyRange, Layer, RangeQuery, RefusedWrites, Store, Write, Written};
 use tokio::sync::RwLock;
@@ -29,6 +32,8 @@ use crate::{Config, Pki, ProgramParts, kubeconfig, pki};
 
 /// How much history is kept: enough for every watch of a test to resume, little enough for a hundred servers.
 const HISTORY_BYTES_MAX: usize = 8 << 20;
+/// How long a reset waits for the APIServices of definitions; they are not registered where APIServices are not served.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(1);
 /// The longest name of a user or a group.
 const NAME_BYTES_MAX: usize = 256;
 
@@ -74,6 +79,7 @@ pub struct TestServer {
     store: Arc<TestStore>,
     /// Weak, because the server that has the API has this among its paths.
     api: Weak<Api>,
+    aggregator: Weak<Aggregator>,
     pki: Pki,
     address: SocketAddr,
 }
@@ -111,9 +117,10 @@ impl TestStore {
         parts.store = Some(store.clone());
         parts.writes = Some(store.clone());
         let of_paths = store.clone();
-        parts
-            .paths
-            .push(Box::new(|built| Arc::new(TestServer::new(of_paths, built.api, built.pki.clone(), built.address))));
+        parts.paths.push(Box::new(|built| {
+            let (aggregator, pki) = (Some(built.aggregator), built.pki.clone());
+            Arc::new(TestServer::of(of_paths, built.api, aggregator, pki, built.address))
+        }));
         Ok(store)
     }
 
@@ -152,8 +159,19 @@ impl TestStore {
 
 impl TestServer {
     /// The control of a server with this store.
-    pub fn new(store: Arc<TestStore>, api: &Arc<Api>, pki: Pki, address: SocketAddr) -> TestServer {
-        TestServer { store, api: Arc::downgrade(api), pki, address }
+    pub fn new(store: Arc<TestStore>, server: &Arc<Server>, pki: Pki, address: SocketAddr) -> TestServer {
+        TestServer::of(store, &server.api, server.aggregator.as_ref(), pki, address)
+    }
+
+    fn of(
+        store: Arc<TestStore>,
+        api: &Arc<Api>,
+        aggregator: Option<&Arc<Aggregator>>,
+        pki: Pki,
+        address: SocketAddr,
+    ) -> TestServer {
+        let aggregator = aggregator.map(Arc::downgrade).unwrap_or_default();
+        TestServer { store, api: Arc::downgrade(api), aggregator, pki, address }
     }
 
     /// The token of the administrator, unless the configuration has tokens.
@@ -168,6 +186,10 @@ impl TestServer {
         let reverted = self.store.revert(definitions).await?;
         if let Some(definitions) = &api.definitions {
             definitions.caught_up().await;
+        }
+        // An APIService whose registration had begun may come after the definition is gone, and goes again.
+        if let Some(aggregator) = self.aggregator.upgrade() {
+            let _ = tokio::time::timeout(REGISTERED_WITHIN, aggregator.registered()).await;
         }
         Ok(reverted)
     }

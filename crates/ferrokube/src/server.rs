@@ -68,7 +68,7 @@ impl Server {
     }
 
     pub(crate) fn new(running: Running, listens: bool, folder: Folder, test: Option<Arc<TestStore>>) -> Server {
-        let control = |store| TestServer::new(store, &running.api, running.pki.clone(), running.address);
+        let control = |store| TestServer::new(store, &running.server, running.pki.clone(), running.address);
         let test = test.map(control);
         Server { loops: JoinSet::new(), running, listens, folder, test }
     }

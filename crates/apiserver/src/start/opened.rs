@@ -104,7 +104,8 @@ impl Opened {
         let impersonation = Impersonation::new(features.enabled("ConstrainedImpersonation"));
         crate::metrics::contribute_impersonation(&metrics, &impersonation);
         parts.add_metrics(&metrics);
-        let built = Built { api: &served.api, pki: &pki, address: socket.address, prefix: config.store.prefix() };
+        let (prefix, aggregator) = (config.store.prefix(), &served.aggregator);
+        let built = Built { api: &served.api, pki: &pki, address: socket.address, prefix, aggregator };
         let shown = ShownParts {
             settings: &settings,
             served: &served,
