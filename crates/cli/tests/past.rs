@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use apiserver::HistoryConfig;
 use object::{Meta, Value, value};
-use support::{Client, Node};
+use support::{Client, Node, ask};
 
 const RANGE: &str = "10.7.0.0/24";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -38,12 +38,6 @@ async fn start() -> Node {
         config.store.history = Some(HistoryConfig { age, bytes: 1 << 30, exceptions: Default::default() });
     })
     .await
-}
-
-async fn ask(client: &mut Client, method: &str, path: &str, body: &Value) -> Value {
-    let (code, answer) = client.ask(method, path, body).await;
-    assert!(code < 300, "{method} {path}: {answer:?}");
-    answer
 }
 
 /// The names that discovery has for the subresource of config maps.

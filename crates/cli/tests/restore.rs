@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use apiserver::HistoryConfig;
 use object::{Meta, Value, value};
-use support::{Client, Node};
+use support::{Client, Node, ask};
 
 const RANGE: &str = "10.7.0.0/24";
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -23,12 +23,6 @@ async fn start() -> Node {
         config.store.history = Some(HistoryConfig { age, bytes: 1 << 30, exceptions: Default::default() });
     })
     .await
-}
-
-async fn ask(client: &mut Client, method: &str, path: &str, body: &Value) -> Value {
-    let (code, answer) = client.ask(method, path, body).await;
-    assert!(code < 300, "{method} {path}: {answer:?}");
-    answer
 }
 
 /// Collections of the namespace, and an object of each.

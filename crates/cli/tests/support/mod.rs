@@ -269,3 +269,11 @@ impl Client {
         (status, headers, response.into_body().collect().await.unwrap().to_bytes())
     }
 }
+
+/// The answer of a request that succeeds.
+#[allow(dead_code)] // Not every test program expects nothing but success.
+pub async fn ask(client: &mut Client, method: &str, path: &str, body: &Value) -> Value {
+    let (code, answer) = client.ask(method, path, body).await;
+    assert!(code < 300, "{method} {path}: {answer:?}");
+    answer
+}
