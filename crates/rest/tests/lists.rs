@@ -14,7 +14,7 @@ use object::{GroupVersionKind, Meta, Value, value};
 use request::User;
 use rest::Limits;
 use storage::memory::MemoryStore;
-use support::{Server, Watch, ask_for, map, send_as, widgets};
+use support::{FORMS, Server, Watch, ask_for, map, send_as, widgets};
 
 const NAMES: [&str; 12] = ["a/x", "a/y", "a/z", "b/x", "b/y", "b/z1", "b/z2", "c/a", "c/b", "c/c", "c/d", "c/e"];
 
@@ -59,18 +59,6 @@ fn key(object: &Value) -> String {
 fn keys(objects: &[Value]) -> Vec<String> {
     objects.iter().map(key).collect()
 }
-
-/// How a list can be asked for.
-const FORMS: [&str; 8] = [
-    "application/json",
-    "application/json;pretty=1",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-    "application/cbor",
-    "application/json;as=Table;g=meta.k8s.io;v=v1",
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-];
 
 /// The items of a list in any form, and its continue token.
 fn items(form: &str, kind: &str, bytes: &bytes::Bytes) -> (Vec<Value>, String) {

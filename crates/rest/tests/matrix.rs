@@ -12,18 +12,7 @@ use http_body_util::BodyExt;
 use object::{Meta, Value, value};
 use rest::Body;
 use support::cluster::{Cluster, binding};
-use support::{map, send, send_as};
-
-const FORMS: [&str; 8] = [
-    "application/json",
-    "application/json;pretty=1",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-    "application/cbor",
-    "application/json;as=Table;g=meta.k8s.io;v=v1",
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-];
+use support::{FORMS, map, send, send_as};
 
 /// A parameter, which objects it leaves (by a part of their names), and a text that it leaves out.
 struct Asked {

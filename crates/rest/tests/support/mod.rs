@@ -264,3 +264,16 @@ pub fn widgets(maps: &Resource) -> Resource {
         ..Resource::unstored(resource, kind, true, form)
     }
 }
+
+/// How a list can be asked for.
+#[allow(dead_code)] // Not every test program asks in all forms.
+pub const FORMS: [&str; 8] = [
+    "application/json",
+    "application/json;pretty=1",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/cbor",
+    "application/json;as=Table;g=meta.k8s.io;v=v1",
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+];
